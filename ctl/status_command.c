@@ -1,0 +1,169 @@
+/*
+ * zlinkctl status: asks a node of this machine, through its control socket, how it is. Exit code 0 when it serves.
+ */
+#include <argp.h>
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "ctl/commands.h"
+
+#define ANSWER_BYTES_MAX ((size_t)16 << 20)
+#define ANSWER_WAIT_S    5
+
+typedef struct zlink_status_options {
+    const char *socket;
+    bool json;
+} zlink_status_options_t;
+
+static const struct argp_option arguments[] = {
+    {"json", 'j', NULL, 0, "Print everything that the node tells, as JSON", 0},
+    {0},
+};
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+    zlink_status_options_t *options = state->input;
+    switch (key) {
+    case 'j':
+        options->json = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (options->socket)
+            argp_error(state, "one SOCKET only");
+        options->socket = argument;
+        return 0;
+    case ARGP_KEY_END:
+        if (!options->socket)
+            argp_error(state, "which node? SOCKET is the `control` path of its configuration");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static int connect_to(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct timeval wait = {.tv_sec = ANSWER_WAIT_S};
+    if (strlen(path) >= sizeof(address.sun_path)) {
+        fprintf(stderr, "zlinkctl: %s: a socket's path has at most %zu bytes\n", path, sizeof(address.sun_path) - 1);
+        return -1;
+    }
+    strcpy(address.sun_path, path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait)) != 0 ||
+        connect(fd, (const struct sockaddr *)&address, sizeof(address)) != 0) {
+        fprintf(stderr, "zlinkctl: %s: no node answers: %s\n", path, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static char *ask(const char *path, const char *command)
+{
+    size_t size = 0, capacity = 0;
+    char *answer = NULL;
+    int fd = connect_to(path);
+    if (fd < 0)
+        return NULL;
+    if (write(fd, command, strlen(command)) != (ssize_t)strlen(command))
+        goto failed;
+    for (;;) {
+        if (capacity - size < 4096 + 1) {
+            capacity += 65536;
+            char *more = capacity > ANSWER_BYTES_MAX ? NULL : realloc(answer, capacity);
+            if (!more)
+                goto failed;
+            answer = more;
+        }
+        ssize_t got = read(fd, answer + size, 4096);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            goto failed;
+        size += (size_t)got;
+        answer[size] = '\0';
+        if (got == 0) {
+            close(fd);
+            return answer;
+        }
+    }
+failed:
+    fprintf(stderr, "zlinkctl: %s: the node did not answer: %s\n", path, strerror(errno));
+    free(answer);
+    close(fd);
+    return NULL;
+}
+
+static const char *text_of(const cJSON *object, const char *key)
+{
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
+    return text ? text : "?";
+}
+
+static double number_of(const cJSON *object, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+    return cJSON_IsNumber(item) ? item->valuedouble : 0;
+}
+
+static void print_names(const char *title, const cJSON *list)
+{
+    const cJSON *item;
+    printf("%-10s", title);
+    cJSON_ArrayForEach(item, list) printf(" %s", cJSON_GetStringValue(item) ? cJSON_GetStringValue(item) : "?");
+    printf("%s\n", cJSON_GetArraySize(list) ? "" : " none");
+}
+
+static void print_for_people(const cJSON *status)
+{
+    const cJSON *process = cJSON_GetObjectItemCaseSensitive(status, "process");
+    const cJSON *counters = cJSON_GetObjectItemCaseSensitive(status, "counters");
+    const cJSON *link;
+    printf("%-10s %s (%s), %s\n", "node", text_of(status, "node_id"), text_of(status, "mesh"),
+           text_of(status, "state"));
+    printf("%-10s %s\n", "listen", text_of(status, "listen"));
+    printf("%-10s pid %.0f, up %.0f s, %.2f CPU s, at most %.1f MiB\n", "process", number_of(process, "pid"),
+           number_of(process, "uptime_ms") / 1000, number_of(process, "cpu_seconds"),
+           number_of(process, "resident_peak_bytes") / 1048576);
+    print_names("channels", cJSON_GetObjectItemCaseSensitive(status, "channels"));
+    print_names("spots of", cJSON_GetObjectItemCaseSensitive(status, "spot_types"));
+    cJSON_ArrayForEach(link, cJSON_GetObjectItemCaseSensitive(status, "links"))
+        printf("%-10s %s %s %s %s\n", "link", text_of(link, "state"), text_of(link, "peer"), text_of(link, "address"),
+               text_of(link, "cipher"));
+    printf("%-10s %.0f Spots, %.0f handlers ended, %.0f failed, %.0f live\n", "work",
+           number_of(counters, "zlink.spot.count"), number_of(counters, "zlink.handlers.completed"),
+           number_of(counters, "zlink.handlers.failed"), number_of(counters, "zlink.handlers.live"));
+}
+
+int zlink_ctl_status(int argc, char **argv)
+{
+    const struct argp argp = {arguments, parse, "SOCKET", "Asks a node of this machine how it is.", NULL, NULL, NULL};
+    zlink_status_options_t options = {0};
+    argp_err_exit_status = 2;
+    if (argp_parse(&argp, argc, argv, 0, NULL, &options) != 0)
+        return 2;
+    char *answer = ask(options.socket, "status\n");
+    if (!answer)
+        return 1;
+    cJSON *status = cJSON_Parse(answer);
+    bool serving = status && strcmp(text_of(status, "state"), "serving") == 0;
+    if (options.json)
+        fputs(answer, stdout);
+    else if (status)
+        print_for_people(status);
+    else
+        fprintf(stderr, "zlinkctl: %s: what answered is no node\n", options.socket);
+    cJSON_Delete(status);
+    free(answer);
+    return serving ? 0 : 1;
+}

@@ -1,0 +1,115 @@
+/*
+ * exec/serial_execution_queue.h: work of one owner, one item at a time, in order (contract 000 §6, contract 003 §7).
+ *
+ * Two lanes with limits of their own, the barrier slot ahead of both, and resume records at the back of the application
+ * lane. A coordinator embeds the queue and owns its life; nobody else names it. Any thread may submit: admission on
+ * both axes, the place in the order and the insertion are one compare-and-swap over a 16-byte word, and whoever puts
+ * the first thing into an idle queue posts it to the worker pool. Work never runs on the submitter's stack.
+ *
+ * Memory: the queue may be freed inside its `closed` callback, where nothing touches it any more. Accepted application
+ * work and resumes need no further care; a caller of enqueue_lifecycle, enqueue_barrier_next and await_quiescence sees
+ * to it that the queue stays until the call has returned (on a turn of the queue it does).
+ */
+#ifndef ZLINK_EXEC_SERIAL_EXECUTION_QUEUE_H
+#define ZLINK_EXEC_SERIAL_EXECUTION_QUEUE_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <zlink/status.h>
+
+#include "exec/execution_lane_policy.h"
+#include "exec/work_item.h"
+#include "exec/worker_pool.h"
+
+typedef struct zlink_serial_execution_queue zlink_serial_execution_queue_t;
+
+typedef void (*zlink_queue_closed_t)(zlink_serial_execution_queue_t *queue);
+
+/* The admission word of a lane; see serial_execution_queue.c for what is in it. */
+typedef union zlink_lane_word {
+    unsigned __int128 whole;
+    struct {
+        uint64_t chain;    /* newest item first; the lowest bit says "look at the lifecycle lane and the barrier" */
+        uint64_t counters; /* bytes, items, flags */
+    };
+} zlink_lane_word_t;
+
+/* A wait for quiescence. Set `reached`; valid until it is called, once, on a worker and outside every turn. */
+typedef struct zlink_quiescence zlink_quiescence_t;
+struct zlink_quiescence {
+    void (*reached)(zlink_quiescence_t *quiescence);
+    zlink_quiescence_t *next;
+    zlink_work_item_t application_mark;
+    zlink_work_item_t lifecycle_mark;
+    uint8_t marks_passed;
+};
+
+struct zlink_serial_execution_queue {
+    /* Any thread. */
+    alignas(16) zlink_lane_word_t application;
+    zlink_lane_word_t lifecycle;
+    _Atomic(zlink_work_item_t *) barrier; /* newest first */
+    _Atomic zlink_queue_closed_t closed;  /* set by the first close */
+    _Atomic uint8_t hold;                 /* the hand-shake of a held item */
+
+    /* Whoever holds the authority, or the lock of the ready ring that it is in. */
+    uint8_t epoch;
+    bool yield_debt;
+    uint32_t lifecycle_burst;
+    uint32_t suspended;      /* items that answered ZLINK_WORK_SUSPENDED and were not taken up again */
+    uint32_t ready_ticket;   /* its place in the home worker's ready ring */
+    uint64_t authority;      /* the fencing number of the current or last acquisition (contract 003 §6) */
+    zlink_worker_t *home;    /* where it runs; a thief becomes its home */
+    const zlink_execution_lane_policy_t *policy;
+    zlink_serial_execution_queue_t *ready_next;
+    zlink_work_item_t *application_last; /* rings: the last item points at the first */
+    zlink_work_item_t *lifecycle_last;
+    zlink_work_item_t *barrier_last;
+    zlink_work_item_t *held;
+    zlink_quiescence_t *quiescing; /* waits for what was running when their marks were passed */
+    zlink_quiescence_t *quiescing_next;
+    uint32_t unended_before; /* items of the earlier epoch that have not ended */
+    uint32_t marks_halfway;  /* waits of which only one mark was passed */
+};
+
+/* `policy` is validated by the coordinator and must outlive the queue. Its home is one of the pool's workers. */
+void zlink_serial_execution_queue_init(zlink_serial_execution_queue_t *queue, zlink_worker_pool_t *pool,
+                                       const zlink_execution_lane_policy_t *policy);
+
+/* ZLINK_OK: the queue has the item. ZLINK_CAPACITY_EXCEEDED: the lane is full. ZLINK_SHUTTING_DOWN: it was closed. A
+ * refused item is the caller's still, and nothing else has changed. */
+zlink_status_t zlink_serial_execution_queue_enqueue(zlink_serial_execution_queue_t *queue, zlink_work_item_t *item);
+zlink_status_t zlink_serial_execution_queue_enqueue_with_payload_bytes(zlink_serial_execution_queue_t *queue,
+                                                                       zlink_work_item_t *item, uint64_t payload_bytes);
+zlink_status_t zlink_serial_execution_queue_enqueue_lifecycle(zlink_serial_execution_queue_t *queue,
+                                                              zlink_work_item_t *item);
+
+/* Right after the current turn, ahead of both lanes; several in the order in which they came. Reserves nothing. */
+zlink_status_t zlink_serial_execution_queue_enqueue_barrier_next(zlink_serial_execution_queue_t *queue,
+                                                                 zlink_work_item_t *item);
+
+/* Brings back an item that answers ZLINK_WORK_SUSPENDED: at the back of the application lane, never refused. */
+void zlink_serial_execution_queue_resume(zlink_serial_execution_queue_t *queue, zlink_work_item_t *item);
+
+/* Brings back the item that answers ZLINK_WORK_HELD: it goes on before anything else of its queue. */
+void zlink_serial_execution_queue_resume_held(zlink_serial_execution_queue_t *queue);
+
+/* Does the calling thread hold a turn of this queue right now? */
+bool zlink_serial_execution_queue_is_current(const zlink_serial_execution_queue_t *queue);
+
+/* True from the first close on. */
+bool zlink_serial_execution_queue_is_closed(const zlink_serial_execution_queue_t *queue);
+
+/* Calls `reached` when everything that was queued before has ended, suspended work included. ZLINK_INVALID_OPERATION
+ * inside the queue's own turn, ZLINK_SHUTTING_DOWN after close (which has a callback of its own). */
+zlink_status_t zlink_serial_execution_queue_await_quiescence(zlink_serial_execution_queue_t *queue,
+                                                             zlink_quiescence_t *quiescence);
+
+/* Nothing new is accepted; what was accepted runs; then `closed` (may be NULL) is called once on a worker, outside every
+ * turn, as the last touch of the queue. Idempotent: the first call's callback counts. */
+void zlink_serial_execution_queue_close(zlink_serial_execution_queue_t *queue, zlink_queue_closed_t closed);
+
+#endif

@@ -1,0 +1,84 @@
+/*
+ * exec/turn.h: a turn: one handler on its owner's queue, and how it waits (contract 000 §6.7, contract 003 §3 and §4).
+ *
+ * A turn is a work item with a handler; the server embeds it as the first member of its invocation. A coordinator's
+ * execute_* takes it; from then until `ended` it belongs to exec. While its handler runs, only that thread may use it.
+ *
+ * Waiting: prepare, submit, wait. zlink_turn_prepare_wait checks and reserves, so that nothing can fail after the
+ * submission. Then either zlink_turn_wait parks the handler where it stands, or (continuation form) the handler returns
+ * ZLINK_OK and the turn goes on in the continuation. One wait may be open at a time.
+ */
+#ifndef ZLINK_EXEC_TURN_H
+#define ZLINK_EXEC_TURN_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <zlink/status.h>
+#include <zlink/turn.h>
+
+#include "exec/serial_execution_queue.h"
+#include "exec/work_item.h"
+
+typedef struct zlink_coroutine zlink_coroutine_t;
+typedef struct zlink_wait zlink_wait_t;
+
+typedef enum zlink_wait_mode {
+    ZLINK_WAIT_ASYNC, /* keeps the gate: nothing else of the owner runs meanwhile */
+    ZLINK_WAIT_YIELD, /* gives it back: resumes in a new turn at the back of the owner's queue */
+} zlink_wait_mode_t;
+
+/* Runs on the turn after the wait; `status` is what the wait was completed with. Answers like a handler. */
+typedef zlink_status_t (*zlink_turn_continuation_t)(zlink_turn_t *turn, zlink_status_t status, void *context);
+
+/* Embedded in the caller's call record, which lives until the wait was completed and waited for. All fields private. */
+struct zlink_wait {
+    zlink_turn_t *turn;
+    zlink_turn_continuation_t continuation;
+    void *context;
+    zlink_coroutine_t *stack; /* reserved for the worker to go on with */
+    zlink_status_t status;
+    uint8_t mode;
+    _Atomic uint8_t state;
+};
+
+struct zlink_turn {
+    zlink_work_item_t item;
+    zlink_serial_execution_queue_t *queue; /* set by the coordinator at execute_* */
+    const void *owner;                     /* the coordinator (gate identity) */
+    zlink_worker_t *worker;                /* set when it runs */
+    uint64_t authority;                    /* the fencing number of the acquisition that it runs under */
+    bool yield_offered;                    /* set by the coordinator */
+    bool ending;                           /* private: the handler has returned */
+    zlink_status_t status;                 /* private: what it returned while a wait was open */
+    zlink_status_t (*body)(zlink_turn_t *turn); /* the handler; runs on the turn */
+    /* The last act on the turn; may free it. Called exactly once for an accepted turn. */
+    void (*ended)(zlink_turn_t *turn, zlink_status_t status);
+    zlink_wait_t *wait;        /* private: the open wait */
+    zlink_coroutine_t *parked; /* private: the stack on which the handler waits */
+};
+
+void zlink_turn_init(zlink_turn_t *turn, zlink_status_t (*body)(zlink_turn_t *turn),
+                     void (*ended)(zlink_turn_t *turn, zlink_status_t status));
+
+/* The turn of the calling thread, NULL outside. */
+zlink_turn_t *zlink_turn_current(void);
+
+/* Checks, before anything is submitted, that this wait is allowed, and reserves what it needs (a fresh stack when
+ * `continuation` is NULL). ZLINK_INVALID_OPERATION: not on this turn, it is ending, yield not offered, or a wait is open
+ * already. ZLINK_CAPACITY_EXCEEDED: no stack. ZLINK_SHUTTING_DOWN: the owner was closed. */
+zlink_status_t zlink_turn_prepare_wait(zlink_turn_t *turn, zlink_wait_t *wait, zlink_wait_mode_t mode,
+                                       zlink_turn_continuation_t continuation, void *context);
+
+/* Prepared, but the submission failed: zlink_wait_complete will not be called. */
+void zlink_turn_abandon_wait(zlink_turn_t *turn, zlink_wait_t *wait);
+
+/* Parks the handler until the wait is completed and returns the completing status; at once where it is already. Only
+ * for waits without continuation. */
+zlink_status_t zlink_turn_wait(zlink_turn_t *turn, zlink_wait_t *wait);
+
+/* Any thread, exactly once per prepared and not abandoned wait. The wait may be gone when it returns. */
+void zlink_wait_complete(zlink_wait_t *wait, zlink_status_t status);
+
+#endif

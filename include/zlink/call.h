@@ -1,0 +1,82 @@
+/*
+ * zlink/call.h: calls that a handler makes.
+ *
+ * The verb at the end of the name says how it waits:
+ *
+ *   _send         one-way. Ends when this node has taken the message; the turn is kept.
+ *   _async        waits for the reply and holds the turn: nothing else of this owner runs meanwhile.
+ *   _yield        waits for the reply and gives the gate back: other turns of this Spot run. The handler
+ *                 goes on in a new turn at the back of the Spot's queue. Read state again afterwards.
+ *                 Offered where the owner is an Instance Spot; elsewhere ZLINK_INVALID_OPERATION before
+ *                 anything is sent.
+ *   _async_then   the same two without a stack: the function returns at once, and when the reply is
+ *   _yield_then   there `then` runs. The handler returns ZLINK_OK after such a call and has ended only
+ *                 when `then` has; what `then` returns is the handler's status. `then` may make calls
+ *                 in turn. At most one `_then` call may be open in a turn. The reply is decoded into memory
+ *                 that must live that long (zlink_turn_alloc).
+ *
+ * A call is made once and never sent again by the library. Where it fails the status says why:
+ *   ZLINK_INVALID_OPERATION  not allowed here (no turn, a wait for the caller itself or for a target
+ *                            behind the gate that the caller holds, `_yield` where it is not offered,
+ *                            a bad argument); nothing was sent
+ *   ZLINK_NOT_FOUND          no node known serves the channel or hosts the Spot type
+ *   ZLINK_UNAVAILABLE        known, but not reachable or lost before the reply; or its queue is full
+ *   ZLINK_CAPACITY_EXCEEDED  a queue or table of this process is full (a `_send`: ZLINK_DEADLINE_EXCEEDED)
+ *   ZLINK_DEADLINE_EXCEEDED  the time was over; the other side may still do the work
+ *   ZLINK_SHUTTING_DOWN      this node or the owner is closing
+ *   ZLINK_PROTOCOL_ERROR     the request cannot be encoded, or the reply cannot be decoded
+ *   any other                what the target's handler returned
+ */
+#ifndef ZLINK_CALL_H
+#define ZLINK_CALL_H
+
+#include <zlink/message.h>
+#include <zlink/turn.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What runs after a `_then` call: `self` is the owner's state, `status` how the call ended (the reply is
+ * decoded only for ZLINK_OK), `context` what the caller gave. */
+typedef zlink_status_t (*zlink_then_t)(zlink_turn_t *turn, void *self, zlink_status_t status, void *context);
+
+/* ---- channels: one of the nodes that serve `channel` is picked, once, when the call starts ---- */
+
+ZLINK_API ZLINK_MUST_USE zlink_status_t zlink_channel_send(zlink_turn_t *turn, const char *channel,
+                                                           zlink_ask_t message);
+ZLINK_API ZLINK_MUST_USE zlink_status_t zlink_channel_request_async(zlink_turn_t *turn, const char *channel,
+                                                                    zlink_ask_t ask, zlink_reply_t reply);
+ZLINK_API ZLINK_MUST_USE zlink_status_t zlink_channel_request_yield(zlink_turn_t *turn, const char *channel,
+                                                                    zlink_ask_t ask, zlink_reply_t reply);
+ZLINK_API ZLINK_MUST_USE zlink_status_t zlink_channel_request_async_then(zlink_turn_t *turn, const char *channel,
+                                                                         zlink_ask_t ask, zlink_reply_t reply,
+                                                                         zlink_then_t then, void *context);
+ZLINK_API ZLINK_MUST_USE zlink_status_t zlink_channel_request_yield_then(zlink_turn_t *turn, const char *channel,
+                                                                         zlink_ask_t ask, zlink_reply_t reply,
+                                                                         zlink_then_t then, void *context);
+
+/* ---- Instance Spots: the first call to (`type`, `id`) activates it; `id` is 1..255 bytes of UTF-8 ---- */
+
+ZLINK_API ZLINK_MUST_USE zlink_status_t zlink_instance_spot_send(zlink_turn_t *turn, const char *type, const char *id,
+                                                                 zlink_ask_t message);
+ZLINK_API ZLINK_MUST_USE zlink_status_t zlink_instance_spot_request_async(zlink_turn_t *turn, const char *type,
+                                                                          const char *id, zlink_ask_t ask,
+                                                                          zlink_reply_t reply);
+ZLINK_API ZLINK_MUST_USE zlink_status_t zlink_instance_spot_request_yield(zlink_turn_t *turn, const char *type,
+                                                                          const char *id, zlink_ask_t ask,
+                                                                          zlink_reply_t reply);
+ZLINK_API ZLINK_MUST_USE zlink_status_t zlink_instance_spot_request_async_then(zlink_turn_t *turn, const char *type,
+                                                                               const char *id, zlink_ask_t ask,
+                                                                               zlink_reply_t reply, zlink_then_t then,
+                                                                               void *context);
+ZLINK_API ZLINK_MUST_USE zlink_status_t zlink_instance_spot_request_yield_then(zlink_turn_t *turn, const char *type,
+                                                                               const char *id, zlink_ask_t ask,
+                                                                               zlink_reply_t reply, zlink_then_t then,
+                                                                               void *context);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

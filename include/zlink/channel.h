@@ -1,0 +1,33 @@
+/*
+ * zlink/channel.h: a ChannelName that this node serves, with its handlers.
+ *
+ * Every node that loads the module serves the channel; a request to the channel goes to one of them.
+ * All handlers of one ChannelName on one node share one serial queue and one gate: they run one at a
+ * time, in the order of arrival. They may wait with `_async` (which holds the gate), not with `_yield`.
+ */
+#ifndef ZLINK_CHANNEL_H
+#define ZLINK_CHANNEL_H
+
+#include <stddef.h>
+
+#include <zlink/handler.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct zlink_channel_type {
+    const char *name;  /* ChannelName: 1..255 bytes of UTF-8, unique in the node */
+    size_t state_size; /* bytes of zeroed state for this node's part of the channel: `self` */
+
+    zlink_status_t (*on_start)(zlink_turn_t *turn, void *self); /* optional; an error stops the node's start */
+    void (*on_closing)(zlink_turn_t *turn, void *self);         /* optional; the channel's last turn */
+
+    const zlink_handler_t *handlers; /* ends with ZLINK_HANDLERS_END */
+} zlink_channel_type_t;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,43 @@
+/*
+ * zlink/turn.h: the turn, the interval in which one handler runs and nothing else of its owner does.
+ *
+ * The node makes a turn and hands it to the handler; it is valid until the handler has ended (which,
+ * after a `_then` call, is when the last continuation has returned). Only the handler that it was
+ * given to may use it, on the thread that runs the handler: a turn passed to another thread is an
+ * error that the library answers with ZLINK_INVALID_OPERATION where it can see it.
+ */
+#ifndef ZLINK_TURN_H
+#define ZLINK_TURN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <zlink/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct zlink_turn zlink_turn_t;
+
+/* The id of the Spot whose turn this is, or the ChannelName of a channel handler's turn. Valid as
+ * long as the turn is. */
+ZLINK_API const char *zlink_turn_owner_name(const zlink_turn_t *turn);
+
+/* The node id of the caller ("b-6f2c…"), or this node's own for a local call. */
+ZLINK_API const char *zlink_turn_source(const zlink_turn_t *turn);
+
+/* Milliseconds left of the request that this handler answers; -1 where no time was set (a one-way
+ * message). 0 means that nobody waits for the reply any more. */
+ZLINK_API int32_t zlink_turn_remaining_ms(const zlink_turn_t *turn);
+
+/* `size_bytes` of zeroed memory, aligned for any type, that lives until the handler has ended and is
+ * then freed by the node: the place for what a continuation needs. NULL when memory or the turn's
+ * limit of 1 MiB is used up. */
+ZLINK_API void *zlink_turn_alloc(zlink_turn_t *turn, size_t size_bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,16 @@
+/*
+ * zlink/zlink.h: everything that an application module includes.
+ */
+#ifndef ZLINK_ZLINK_H
+#define ZLINK_ZLINK_H
+
+#include <zlink/call.h>
+#include <zlink/channel.h>
+#include <zlink/handler.h>
+#include <zlink/message.h>
+#include <zlink/module.h>
+#include <zlink/spot.h>
+#include <zlink/status.h>
+#include <zlink/turn.h>
+
+#endif

@@ -1,0 +1,312 @@
+#include "net/frame_connection.h"
+
+#include <assert.h>
+
+#include "base/container_of.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "net/liveness.h"
+
+#define ROTATION_FRAMES 64u
+#define ROTATION_BYTES  (256u * 1024u)
+
+struct zlink_frame_connection {
+    zlink_stream_t *stream;
+    const zlink_frame_connection_events_t *events;
+    void *context;
+    uint32_t max_body_bytes;
+    uint32_t peer_max_body_bytes;
+    bool waiting; /* a frame was refused with ZLINK_FRAME_WAIT */
+    bool over;    /* closed or aborted from here: nothing more is handed over */
+    bool live;    /* liveness runs */
+    zlink_liveness_t liveness;
+    zlink_timer_t check; /* of the liveness */
+};
+
+static zlink_frame_connection_t *connection_of(zlink_stream_t *stream)
+{
+    return zlink_stream_context(stream);
+}
+
+/* ---- out ---- */
+
+typedef zlink_status_t (*connection_write_t)(zlink_stream_t *stream, const zlink_slice_t *slices, unsigned count);
+
+static zlink_status_t connection_send(zlink_frame_connection_t *connection, connection_write_t write,
+                                      const zlink_frame_prefix_t *prefix, const void *envelope, uint32_t envelope_bytes,
+                                      const void *payload, uint32_t payload_bytes)
+{
+    uint8_t head[ZLINK_FRAME_PREFIX_BYTES];
+    zlink_frame_prefix_t filled = *prefix;
+    const zlink_slice_t slices[] = {{head, sizeof(head)}, {envelope, envelope_bytes}, {payload, payload_bytes}};
+
+    if (envelope_bytes > ZLINK_FRAME_ENVELOPE_BYTES_MAX || payload_bytes > connection->peer_max_body_bytes ||
+        envelope_bytes > connection->peer_max_body_bytes - payload_bytes)
+        return ZLINK_INVALID_OPERATION;
+    filled.envelope_bytes = envelope_bytes;
+    filled.body_bytes = envelope_bytes + payload_bytes;
+    zlink_frame_prefix_encode(&filled, head);
+    return write(connection->stream, slices, 3);
+}
+
+zlink_status_t zlink_frame_connection_send(zlink_frame_connection_t *connection, const zlink_frame_prefix_t *prefix,
+                                           const void *envelope, uint32_t envelope_bytes, const void *payload,
+                                           uint32_t payload_bytes)
+{
+    return connection_send(connection, zlink_stream_write_slices, prefix, envelope, envelope_bytes, payload,
+                           payload_bytes);
+}
+
+zlink_status_t zlink_frame_connection_send_forced(zlink_frame_connection_t *connection,
+                                                  const zlink_frame_prefix_t *prefix, const void *envelope,
+                                                  uint32_t envelope_bytes, const void *payload, uint32_t payload_bytes)
+{
+    return connection_send(connection, zlink_stream_write_slices_forced, prefix, envelope, envelope_bytes, payload,
+                           payload_bytes);
+}
+
+/* ---- liveness ---- */
+
+static void connection_send_probe(zlink_frame_connection_t *connection, zlink_frame_kind_t kind, uint64_t id)
+{
+    const zlink_frame_prefix_t prefix = {.kind = (uint8_t)kind, .reply_route_id = id};
+
+    /* Past the hard limit the stream aborts itself: nothing else to do here. */
+    (void)zlink_frame_connection_send_forced(connection, &prefix, NULL, 0, NULL, 0);
+}
+
+static void connection_check(zlink_timer_t *timer)
+{
+    zlink_frame_connection_t *connection = ZLINK_CONTAINER_OF(timer, zlink_frame_connection_t, check);
+    zlink_reactor_t *reactor = zlink_stream_reactor(connection->stream);
+    uint64_t id = 0;
+
+    switch (zlink_liveness_check(&connection->liveness, zlink_reactor_now_ms(reactor), &id)) {
+    case ZLINK_LIVENESS_EXPIRED:
+        zlink_log(ZLINK_LOG_WARN, "zlink.net.liveness.expired",
+                  ZLINK_LOG_S("address", zlink_stream_peer_address(connection->stream)));
+        zlink_frame_connection_abort(connection, ZLINK_UNAVAILABLE, "no probe was acknowledged for 15 s");
+        return;
+    case ZLINK_LIVENESS_PROBE:
+        connection_send_probe(connection, ZLINK_FRAME_PROBE, id);
+        break;
+    case ZLINK_LIVENESS_WAIT:
+        break;
+    }
+    if (!connection->over)
+        zlink_reactor_timer_start(reactor, &connection->check, zlink_liveness_next_ms(&connection->liveness));
+}
+
+void zlink_frame_connection_start_liveness(zlink_frame_connection_t *connection)
+{
+    zlink_reactor_t *reactor = zlink_stream_reactor(connection->stream);
+
+    if (connection->live || connection->over)
+        return;
+    connection->live = true;
+    zlink_liveness_start(&connection->liveness, zlink_reactor_now_ms(reactor));
+    zlink_reactor_timer_start(reactor, &connection->check, zlink_liveness_next_ms(&connection->liveness));
+}
+
+/* ---- in ---- */
+
+static void connection_malformed(zlink_frame_connection_t *connection, const char *reason)
+{
+    zlink_log(ZLINK_LOG_WARN, "zlink.net.frame.malformed",
+              ZLINK_LOG_S("address", zlink_stream_peer_address(connection->stream)), ZLINK_LOG_S("reason", reason));
+    zlink_frame_connection_fail(connection, ZLINK_PROTOCOL_ERROR, reason);
+}
+
+static zlink_frame_verdict_t connection_take(zlink_frame_connection_t *connection, const zlink_frame_prefix_t *prefix,
+                                             const uint8_t *body)
+{
+    switch (prefix->kind) {
+    case ZLINK_FRAME_PROBE:
+        connection_send_probe(connection, ZLINK_FRAME_PROBE_ACK, prefix->reply_route_id);
+        return ZLINK_FRAME_TAKEN;
+    case ZLINK_FRAME_PROBE_ACK:
+        if (connection->live)
+            (void)zlink_liveness_acknowledge(&connection->liveness, prefix->reply_route_id,
+                                             zlink_reactor_now_ms(zlink_stream_reactor(connection->stream)));
+        return ZLINK_FRAME_TAKEN;
+    default:
+        return connection->events->frame(connection, prefix, body, body + prefix->envelope_bytes,
+                                         prefix->body_bytes - prefix->envelope_bytes);
+    }
+}
+
+/* The size of the frame at `bytes`, or 0: not complete, or broken. */
+static size_t connection_frame_size(zlink_frame_connection_t *connection, const uint8_t *bytes, size_t size,
+                                    zlink_frame_prefix_t *prefix)
+{
+    const char *reason = "malformed frame";
+
+    if (size < ZLINK_FRAME_PREFIX_BYTES)
+        return 0;
+    if (zlink_frame_prefix_decode(bytes, connection->max_body_bytes, prefix, &reason) != ZLINK_OK) {
+        connection_malformed(connection, reason);
+        return 0;
+    }
+    if (size - ZLINK_FRAME_PREFIX_BYTES < prefix->body_bytes) {
+        zlink_stream_expect(connection->stream, ZLINK_FRAME_PREFIX_BYTES + (size_t)prefix->body_bytes);
+        return 0;
+    }
+    return ZLINK_FRAME_PREFIX_BYTES + (size_t)prefix->body_bytes;
+}
+
+static size_t connection_bytes(zlink_stream_t *stream, const uint8_t *bytes, size_t size)
+{
+    zlink_frame_connection_t *connection = connection_of(stream);
+    size_t used = 0;
+    unsigned frames = 0;
+
+    while (!connection->over) {
+        zlink_frame_prefix_t prefix;
+        const size_t frame = connection_frame_size(connection, bytes + used, size - used, &prefix);
+
+        if (frame == 0)
+            break;
+        if (frames == ROTATION_FRAMES || used >= ROTATION_BYTES) {
+            zlink_stream_offer_later(stream); /* a flood here must not keep the others waiting */
+            break;
+        }
+        switch (connection_take(connection, &prefix, bytes + used + ZLINK_FRAME_PREFIX_BYTES)) {
+        case ZLINK_FRAME_TAKEN:
+            break;
+        case ZLINK_FRAME_WAIT:
+            connection->waiting = true;
+            zlink_stream_pause_intake(stream);
+            return used;
+        case ZLINK_FRAME_BROKEN:
+            if (!connection->over)
+                connection_malformed(connection, "a frame was not understood");
+            return used;
+        }
+        used += frame;
+        frames++;
+    }
+    return used;
+}
+
+void zlink_frame_connection_resume(zlink_frame_connection_t *connection)
+{
+    if (!connection->waiting)
+        return;
+    connection->waiting = false;
+    zlink_stream_resume_intake(connection->stream);
+}
+
+/* ---- life ---- */
+
+static void connection_opened(zlink_stream_t *stream)
+{
+    zlink_frame_connection_t *connection = connection_of(stream);
+
+    if (connection->events->opened != NULL)
+        connection->events->opened(connection);
+}
+
+static void connection_drained(zlink_stream_t *stream)
+{
+    zlink_frame_connection_t *connection = connection_of(stream);
+
+    if (connection->events->drained != NULL)
+        connection->events->drained(connection);
+}
+
+static void connection_ended(zlink_stream_t *stream)
+{
+    zlink_frame_connection_t *connection = connection_of(stream);
+
+    if (connection->events->ended != NULL)
+        connection->events->ended(connection);
+}
+
+static void connection_closed(zlink_stream_t *stream, zlink_status_t status, const char *reason)
+{
+    zlink_frame_connection_t *connection = connection_of(stream);
+
+    connection->over = true;
+    zlink_reactor_timer_cancel(zlink_stream_reactor(stream), &connection->check);
+    connection->events->closed(connection, status, reason);
+    zlink_free(connection);
+}
+
+static const zlink_stream_events_t stream_events = {
+    .opened = connection_opened,
+    .bytes = connection_bytes,
+    .drained = connection_drained,
+    .ended = connection_ended,
+    .closed = connection_closed,
+};
+
+zlink_status_t zlink_frame_connection_create(zlink_stream_t *stream, const zlink_frame_connection_events_t *events,
+                                             uint32_t max_body_bytes, void *context,
+                                             zlink_frame_connection_t **connection_out)
+{
+    zlink_frame_connection_t *connection = zlink_calloc(1, sizeof(*connection));
+
+    assert(events->frame != NULL && events->closed != NULL);
+    if (connection == NULL)
+        return ZLINK_CAPACITY_EXCEEDED;
+    connection->stream = stream;
+    connection->events = events;
+    connection->context = context;
+    connection->peer_max_body_bytes = UINT32_MAX;
+    connection->check.fire = connection_check;
+    zlink_frame_connection_set_body_limit(connection, max_body_bytes);
+    zlink_stream_set_events(stream, &stream_events);
+    zlink_stream_set_context(stream, connection);
+    *connection_out = connection;
+    return ZLINK_OK;
+}
+
+void zlink_frame_connection_close(zlink_frame_connection_t *connection, const char *reason)
+{
+    zlink_frame_connection_fail(connection, ZLINK_OK, reason);
+}
+
+static void connection_end(zlink_frame_connection_t *connection)
+{
+    connection->over = true;
+    zlink_reactor_timer_cancel(zlink_stream_reactor(connection->stream), &connection->check);
+}
+
+void zlink_frame_connection_fail(zlink_frame_connection_t *connection, zlink_status_t status, const char *reason)
+{
+    connection_end(connection);
+    zlink_stream_close_with(connection->stream, status, reason);
+}
+
+void zlink_frame_connection_abort(zlink_frame_connection_t *connection, zlink_status_t status, const char *reason)
+{
+    connection_end(connection);
+    zlink_stream_abort(connection->stream, status, reason);
+}
+
+/* ---- small things ---- */
+
+void *zlink_frame_connection_context(const zlink_frame_connection_t *connection)
+{
+    return connection->context;
+}
+
+void zlink_frame_connection_set_context(zlink_frame_connection_t *connection, void *context)
+{
+    connection->context = context;
+}
+
+zlink_stream_t *zlink_frame_connection_stream(const zlink_frame_connection_t *connection)
+{
+    return connection->stream;
+}
+
+void zlink_frame_connection_set_body_limit(zlink_frame_connection_t *connection, uint32_t max_body_bytes)
+{
+    connection->max_body_bytes = max_body_bytes == 0 ? ZLINK_FRAME_BODY_BYTES_DEFAULT : max_body_bytes;
+}
+
+void zlink_frame_connection_set_peer_body_limit(zlink_frame_connection_t *connection, uint32_t max_body_bytes)
+{
+    connection->peer_max_body_bytes = max_body_bytes;
+}

@@ -1,0 +1,163 @@
+/* The sending half of a stream. */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "net/stream_internal.h"
+
+#define SEND_BYTES_MAX   (256u * 1024u) /* of one send: progress shows at least this often */
+#define SEAL_BYTES_MAX   (256u * 1024u) /* sealed at once: the loop is not held longer than about a millisecond */
+#define RECORD_BYTES_MAX 16384u
+
+ZLINK_COUNTER_DEFINE(zlink_counter_net_bytes_sent, ZLINK_COUNTER, "zlink.net.bytes.sent", "Bytes sent to sockets");
+ZLINK_COUNTER_DEFINE(zlink_counter_net_records_sealed, ZLINK_COUNTER, "zlink.net.records.sealed",
+                     "TLS records sealed for sending");
+
+size_t zlink_stream_outbound_bytes(const zlink_stream_t *stream)
+{
+    return zlink_byte_buffer_size(&stream->plain) + zlink_byte_buffer_size(&stream->wire) +
+           zlink_byte_buffer_size(&stream->sending);
+}
+
+/* ---- writing ---- */
+
+static zlink_status_t write_check(const zlink_stream_t *stream)
+{
+    assert(zlink_reactor_is_current(stream->reactor));
+    if (stream->state < ZLINK_STREAM_OPEN)
+        return ZLINK_INVALID_OPERATION;
+    return stream->state == ZLINK_STREAM_OPEN ? ZLINK_OK : ZLINK_UNAVAILABLE;
+}
+
+/* All or none: the room is made first. */
+static zlink_status_t write_take(zlink_stream_t *stream, const zlink_slice_t *slices, unsigned count, size_t size)
+{
+    if (size == 0)
+        return ZLINK_OK;
+    if (zlink_byte_buffer_reserve(&stream->plain, size) == NULL)
+        return ZLINK_CAPACITY_EXCEEDED;
+    for (unsigned i = 0; i < count; i++)
+        (void)zlink_byte_buffer_append(&stream->plain, slices[i].data, slices[i].size);
+    zlink_stream_settle_later(stream);
+    return ZLINK_OK;
+}
+
+static size_t slices_size(const zlink_slice_t *slices, unsigned count)
+{
+    size_t size = 0;
+
+    for (unsigned i = 0; i < count; i++)
+        size += slices[i].size;
+    return size;
+}
+
+zlink_status_t zlink_stream_write_slices(zlink_stream_t *stream, const zlink_slice_t *slices, unsigned count)
+{
+    const size_t size = slices_size(slices, count);
+    const size_t outbound = zlink_stream_outbound_bytes(stream);
+    /* One write that is larger than the limit may pass alone, or it could never be sent. */
+    const size_t limit = outbound == 0 ? stream->limits.output_hard_bytes : stream->limits.output_bytes;
+    zlink_status_t status = write_check(stream);
+
+    if (status == ZLINK_OK && outbound + size > limit) {
+        stream->write_refused = true;
+        status = ZLINK_CAPACITY_EXCEEDED;
+    }
+    return status == ZLINK_OK ? write_take(stream, slices, count, size) : status;
+}
+
+zlink_status_t zlink_stream_write_slices_forced(zlink_stream_t *stream, const zlink_slice_t *slices, unsigned count)
+{
+    const size_t size = slices_size(slices, count);
+    zlink_status_t status = write_check(stream);
+
+    if (status == ZLINK_OK && zlink_stream_outbound_bytes(stream) + size > stream->limits.output_hard_bytes) {
+        zlink_stream_abort(stream, ZLINK_CAPACITY_EXCEEDED, "the peer is too slow: the output limit is reached");
+        status = ZLINK_CAPACITY_EXCEEDED;
+    }
+    return status == ZLINK_OK ? write_take(stream, slices, count, size) : status;
+}
+
+zlink_status_t zlink_stream_write(zlink_stream_t *stream, const void *data, size_t size)
+{
+    const zlink_slice_t slice = {data, size};
+
+    return zlink_stream_write_slices(stream, &slice, 1);
+}
+
+zlink_status_t zlink_stream_write_forced(zlink_stream_t *stream, const void *data, size_t size)
+{
+    const zlink_slice_t slice = {data, size};
+
+    return zlink_stream_write_slices_forced(stream, &slice, 1);
+}
+
+/* ---- sending ---- */
+
+static void output_send(zlink_stream_t *stream)
+{
+    const zlink_net_fault_t *fault = zlink_reactor_fault(stream->reactor);
+    size_t size = zlink_byte_buffer_size(&stream->sending);
+    struct io_uring_sqe *sqe;
+
+    assert(!stream->send_armed && size > 0);
+    if (size > SEND_BYTES_MAX)
+        size = SEND_BYTES_MAX;
+    if (fault != NULL && fault->send_size != NULL)
+        size = fault->send_size(fault->context, size);
+    sqe = zlink_reactor_sqe(stream->reactor);
+    /* Wait for all: one completion instead of one for each bit of room. It may still come short. */
+    io_uring_prep_send(sqe, stream->fd, zlink_byte_buffer_bytes(&stream->sending), size, MSG_NOSIGNAL | MSG_WAITALL);
+    zlink_reactor_start(stream->reactor, sqe, &stream->slot, ZLINK_STREAM_OPERATION_SEND);
+    stream->send_armed = true;
+}
+
+void zlink_stream_sent(zlink_stream_t *stream, int32_t result)
+{
+    stream->send_armed = false;
+    if (result > 0) {
+        zlink_counter_add(&zlink_counter_net_bytes_sent, result);
+        zlink_byte_buffer_consume(&stream->sending, (size_t)result);
+        return;
+    }
+    if (result == -EINTR || result == -EAGAIN || result == -ECANCELED)
+        return; /* what is left is sent at the end of the tick, unless the stream is closing */
+    zlink_stream_abort(stream, ZLINK_UNAVAILABLE, result == 0 ? "the socket takes nothing" : strerror(-result));
+}
+
+static bool output_seal(zlink_stream_t *stream)
+{
+    size_t size = zlink_byte_buffer_size(&stream->plain);
+
+    if (size > SEAL_BYTES_MAX)
+        size = SEAL_BYTES_MAX;
+    if (zlink_tls_session_seal(stream->tls, zlink_byte_buffer_bytes(&stream->plain), size, &stream->wire) != ZLINK_OK) {
+        zlink_stream_abort(stream, ZLINK_CAPACITY_EXCEEDED, "no memory to seal what was written");
+        return false;
+    }
+    zlink_byte_buffer_consume(&stream->plain, size);
+    zlink_counter_add(&zlink_counter_net_records_sealed, (int64_t)((size + RECORD_BYTES_MAX - 1) / RECORD_BYTES_MAX));
+    return true;
+}
+
+void zlink_stream_output_settle(zlink_stream_t *stream)
+{
+    if (stream->state < ZLINK_STREAM_HANDSHAKING || stream->state > ZLINK_STREAM_FLUSHING)
+        return;
+    /* While a send is in flight what is written gathers, and is sealed in fewer records after it. */
+    if (!stream->send_armed && zlink_byte_buffer_size(&stream->sending) == 0) {
+        zlink_byte_buffer_t *next = stream->tls == NULL ? &stream->plain : &stream->wire;
+
+        if (stream->tls != NULL && zlink_byte_buffer_size(&stream->plain) > 0 && !output_seal(stream))
+            return;
+        zlink_byte_buffer_swap(next, &stream->sending);
+    }
+    if (!stream->send_armed && zlink_byte_buffer_size(&stream->sending) > 0)
+        output_send(stream);
+    if (stream->write_refused && stream->state == ZLINK_STREAM_OPEN &&
+        zlink_stream_outbound_bytes(stream) <= stream->limits.output_bytes / 2) {
+        stream->write_refused = false;
+        if (stream->events->drained != NULL)
+            stream->events->drained(stream);
+    }
+}

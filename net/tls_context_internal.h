@@ -1,0 +1,25 @@
+/*
+ * net/tls_context_internal.h: what sessions take from a context. See net/tls_context.h.
+ */
+#ifndef ZLINK_NET_TLS_CONTEXT_INTERNAL_H
+#define ZLINK_NET_TLS_CONTEXT_INTERNAL_H
+
+#include <pthread.h>
+
+#include "net/tls_context.h"
+#include "net/tls_mbedtls_compat.h"
+
+struct zlink_tls_context {
+    mbedtls_ssl_config server;
+    mbedtls_ssl_config client;
+    mbedtls_x509_crt authorities;
+    mbedtls_x509_crt certificate;
+    mbedtls_pk_context key;
+    mbedtls_entropy_context entropy;
+    mbedtls_ctr_drbg_context random;
+    pthread_mutex_t random_lock; /* not every build of mbedtls locks its generator */
+    zlink_peer_identity_t identity;
+    int64_t expires_at;
+};
+
+#endif

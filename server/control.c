@@ -1,0 +1,96 @@
+#include "server/control.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "net/listener.h"
+#include "server/node.h"
+#include "server/node_status.h"
+
+#define COMMAND_BYTES_MAX 128
+
+struct zlink_control {
+    zlink_listener_t *listener;
+};
+
+static void answer(zlink_stream_t *stream, const char *text)
+{
+    zlink_status_t status = zlink_stream_write_forced(stream, text, strlen(text));
+    zlink_stream_close(stream, status == ZLINK_OK ? "answered" : "out of memory");
+}
+
+/* A connection's context is the node, not the control: it may outlive the latter by a moment. */
+static void run_command(const zlink_node_t *node, zlink_stream_t *stream, const char *command, size_t length)
+{
+    if (!node->mesh) {
+        answer(stream, "{\"error\":\"the node stops\"}\n");
+    } else if (length == strlen("status") && memcmp(command, "status", length) == 0) {
+        char *json = zlink_node_status_json(node);
+        answer(stream, json ? json : "{\"error\":\"out of memory\"}\n");
+        free(json);
+    } else {
+        answer(stream, "{\"error\":\"unknown command; known: status\"}\n");
+    }
+}
+
+static size_t bytes(zlink_stream_t *stream, const uint8_t *data, size_t size)
+{
+    const uint8_t *end = memchr(data, '\n', size);
+    if (end) {
+        run_command(zlink_stream_context(stream), stream, (const char *)data, (size_t)(end - data));
+        return size;
+    }
+    if (size > COMMAND_BYTES_MAX) {
+        answer(stream, "{\"error\":\"a command is one line of at most 128 bytes\"}\n");
+        return size;
+    }
+    return 0;
+}
+
+static void closed(zlink_stream_t *stream, zlink_status_t status, const char *reason)
+{
+    (void)stream, (void)status, (void)reason; /* nothing hangs on a control connection */
+}
+
+static const zlink_stream_events_t events = {.bytes = bytes, .closed = closed};
+
+static void accepted(zlink_listener_t *listener, zlink_stream_t *stream)
+{
+    zlink_stream_set_context(stream, zlink_listener_context(listener));
+}
+
+zlink_status_t zlink_control_open(zlink_reactor_t *reactor, const char *path, zlink_node_t *node,
+                                  zlink_control_t **opened, zlink_refusal_t *why)
+{
+    char address[128];
+    zlink_control_t *control = zlink_calloc(1, sizeof(*control));
+    if (!control) {
+        zlink_refuse(why, "control: out of memory");
+        return ZLINK_CAPACITY_EXCEEDED;
+    }
+    snprintf(address, sizeof(address), "unix:%s", path);
+    const zlink_listener_options_t options = {
+        .address = address,
+        .unix_mode = 0600,
+        .events = &events,
+        .accepted = accepted,
+        .context = node,
+        .connections_max = 16,
+    };
+    zlink_status_t status = zlink_listener_open(reactor, &options, &control->listener, why);
+    if (status == ZLINK_OK)
+        *opened = control;
+    else
+        zlink_free(control);
+    return status;
+}
+
+void zlink_control_close(zlink_control_t *control)
+{
+    if (!control)
+        return;
+    zlink_listener_close(control->listener);
+    zlink_free(control);
+}

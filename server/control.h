@@ -1,0 +1,23 @@
+/*
+ * server/control.h: the node's local control socket: a unix socket (mode 0600) for the person who runs the node.
+ *
+ * One line in, one JSON text out, then it closes: "status\n". Reactor thread only.
+ */
+#ifndef ZLINK_SERVER_CONTROL_H
+#define ZLINK_SERVER_CONTROL_H
+
+#include <zlink/status.h>
+
+#include "base/refusal.h"
+#include "net/reactor.h"
+
+typedef struct zlink_control zlink_control_t;
+typedef struct zlink_node zlink_node_t;
+
+zlink_status_t zlink_control_open(zlink_reactor_t *reactor, const char *path, zlink_node_t *node,
+                                  zlink_control_t **control, zlink_refusal_t *why);
+
+/* NULL is allowed. The socket file goes. */
+void zlink_control_close(zlink_control_t *control);
+
+#endif

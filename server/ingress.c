@@ -1,0 +1,196 @@
+#include "server/ingress.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/container_of.h"
+#include "base/counters.h"
+#include "base/log.h"
+#include "server/channel_host.h"
+#include "server/full_queue.h"
+#include "server/spot_registry.h"
+
+ZLINK_COUNTER_DEFINE(no_handler, ZLINK_COUNTER, "zlink.mesh_node.messages.dropped.no_handler",
+                     "Messages for which no handler is registered");
+ZLINK_COUNTER_DEFINE(backpressure, ZLINK_COUNTER, "zlink.mesh_node.messages.dropped.backpressure",
+                     "One-way messages of peers that found their queue full");
+ZLINK_COUNTER_DEFINE(shutdown_drops, ZLINK_COUNTER, "zlink.mesh_node.messages.dropped.shutdown",
+                     "Messages that arrived while the node was draining");
+ZLINK_COUNTER_DEFINE(permit_waits, ZLINK_COUNTER, "zlink.host.application_job_queue.capacity_waits",
+                     "Times that receiving had to wait for a permit");
+
+/* Who is meant, looked up before a permit is taken. */
+typedef struct zlink_ingress_target {
+    zlink_channel_host_t *channel;
+    const zlink_catalogue_spot_type_t *spot_type;
+    const zlink_handler_t *handler;
+} zlink_ingress_target_t;
+
+static bool find_target(const zlink_application_host_t *host, zlink_target_kind_t kind, const char *name,
+                        const char *packet, bool one_way, zlink_ingress_target_t *target)
+{
+    zlink_handler_kind_t wanted = one_way ? ZLINK_HANDLER_SEND : ZLINK_HANDLER_REQUEST;
+    const zlink_handler_table_t *handlers = NULL;
+    *target = (zlink_ingress_target_t){0};
+    if (kind == ZLINK_TARGET_CHANNEL) {
+        target->channel = zlink_application_host_find_channel(host, name);
+        handlers = target->channel ? &target->channel->channel->handlers : NULL;
+    } else if (kind == ZLINK_TARGET_INSTANCE_SPOT) {
+        target->spot_type = zlink_catalogue_find_spot_type(host->catalogue, name);
+        handlers = target->spot_type ? &target->spot_type->handlers : NULL;
+    }
+    target->handler = handlers ? zlink_handler_table_find(handlers, wanted, packet) : NULL;
+    return target->handler != NULL;
+}
+
+static zlink_status_t execute(zlink_application_host_t *host, const zlink_ingress_target_t *target, const char *spot_id,
+                              zlink_invocation_t *invocation)
+{
+    return target->channel ? zlink_channel_host_execute(target->channel, invocation)
+                           : zlink_spot_registry_execute(host->spots, target->spot_type, spot_id, invocation);
+}
+
+/* ---- from a peer ---- */
+
+static void reply_on_reactor(zlink_mail_t *mail)
+{
+    zlink_invocation_t *invocation = ZLINK_CONTAINER_OF(mail, zlink_invocation_t, mail);
+    zlink_ingress_t *ingress = invocation->route;
+    zlink_peer_link_t *link = zlink_mesh_find_link(ingress->mesh, invocation->route_link);
+    if (link)
+        zlink_peer_link_reply(link, invocation->route_id, invocation->status, invocation->handler->reply.packet,
+                              invocation->reply, invocation->reply_bytes);
+    zlink_invocation_free(invocation);
+}
+
+static void deliver_to_peer(zlink_invocation_t *invocation)
+{
+    zlink_ingress_t *ingress = invocation->route;
+    invocation->mail.deliver = reply_on_reactor;
+    zlink_reactor_post(ingress->reactor, &invocation->mail);
+}
+
+/* A refusal before any handler: an error for a request, a counted drop for a one-way message. */
+static zlink_frame_verdict_t refuse(const zlink_mesh_arrival_t *arrival, zlink_status_t status,
+                                    zlink_counter_t *counter, const char *reason)
+{
+    if (counter)
+        zlink_counter_add(counter, 1);
+    zlink_log(ZLINK_LOG_DEBUG, "zlink.dispatch_error", ZLINK_LOG_S("reason", reason),
+              ZLINK_LOG_S("target", arrival->name), ZLINK_LOG_S("packet", arrival->packet),
+              ZLINK_LOG_S("source", arrival->link->peer.node_id));
+    if (arrival->reply_route_id)
+        zlink_peer_link_reply(arrival->link, arrival->reply_route_id, status, "", NULL, 0);
+    return ZLINK_FRAME_TAKEN;
+}
+
+zlink_frame_verdict_t zlink_ingress_arrived(void *context, const zlink_mesh_arrival_t *arrival)
+{
+    zlink_ingress_t *ingress = context;
+    zlink_application_host_t *host = ingress->host;
+    bool one_way = arrival->reply_route_id == 0;
+    zlink_ingress_target_t target;
+
+    if (ingress->draining)
+        return refuse(arrival, ZLINK_SHUTTING_DOWN, &shutdown_drops, "shutdown");
+    if (!find_target(host, arrival->target, arrival->name, arrival->packet, one_way, &target))
+        return refuse(arrival, ZLINK_NOT_FOUND, &no_handler, "no_handler");
+    if (!zlink_application_job_queue_take(&host->job_queue)) {
+        zlink_counter_add(&permit_waits, 1);
+        return ZLINK_FRAME_WAIT;
+    }
+    uint64_t deadline_ms = one_way ? 0 : zlink_clock_now_ms(host->clock) + arrival->deadline_ms;
+    zlink_invocation_t *invocation = zlink_invocation_create(host, target.handler, arrival->link->peer.node_id,
+                                                             arrival->payload, arrival->payload_bytes, deadline_ms);
+    if (!invocation) {
+        zlink_application_job_queue_give_back(&host->job_queue);
+        return refuse(arrival, ZLINK_UNAVAILABLE, &backpressure, "out of memory");
+    }
+    invocation->holds_permit = true;
+    invocation->deliver = one_way ? zlink_invocation_deliver_nowhere : deliver_to_peer;
+    invocation->route = ingress;
+    invocation->route_link = arrival->link->number;
+    invocation->route_id = arrival->reply_route_id;
+    zlink_status_t status = execute(host, &target, arrival->spot_id, invocation);
+    if (status == ZLINK_OK)
+        return ZLINK_FRAME_TAKEN;
+    zlink_invocation_free(invocation);
+    return refuse(arrival, zlink_full_queue_status(status, one_way, true), one_way ? &backpressure : NULL,
+                  zlink_status_name(status));
+}
+
+/* ---- from this node, which the mesh picked as a channel's member ---- */
+
+static void complete_on_reactor(zlink_mail_t *mail)
+{
+    zlink_invocation_t *invocation = ZLINK_CONTAINER_OF(mail, zlink_invocation_t, mail);
+    zlink_ingress_t *ingress = invocation->route;
+    zlink_call_answer_t answer = {invocation->handler->reply.packet, invocation->reply, invocation->reply_bytes};
+    zlink_mesh_complete_local(ingress->mesh, invocation->route_id, invocation->status,
+                              invocation->status == ZLINK_OK ? &answer : NULL);
+    zlink_invocation_free(invocation);
+}
+
+static void deliver_to_self(zlink_invocation_t *invocation)
+{
+    zlink_ingress_t *ingress = invocation->route;
+    invocation->mail.deliver = complete_on_reactor;
+    zlink_reactor_post(ingress->reactor, &invocation->mail);
+}
+
+void zlink_ingress_picked_local(void *context, zlink_outbound_call_t *call)
+{
+    zlink_ingress_t *ingress = context;
+    zlink_application_host_t *host = ingress->host;
+    zlink_ingress_target_t target;
+    zlink_invocation_t *invocation = NULL;
+    zlink_status_t status = ZLINK_NOT_FOUND;
+
+    if (find_target(host, call->target, call->name, call->packet, call->one_way, &target)) {
+        status = ZLINK_CAPACITY_EXCEEDED;
+        invocation = zlink_invocation_create(host, target.handler, host->node_id, call->payload, call->payload_bytes,
+                                             call->one_way ? 0 : call->deadline_ms);
+    }
+    if (invocation) {
+        invocation->deliver = call->one_way ? zlink_invocation_deliver_nowhere : deliver_to_self;
+        invocation->route = ingress;
+        invocation->route_id = call->reply_route_id;
+        status = execute(host, &target, call->spot_id, invocation);
+        if (status != ZLINK_OK)
+            zlink_invocation_free(invocation);
+    }
+    if (status != ZLINK_OK || call->one_way)
+        zlink_mesh_complete(ingress->mesh, call, zlink_full_queue_status(status, call->one_way, false), NULL);
+}
+
+void zlink_ingress_members_changed(void *context, const char *channel, size_t members)
+{
+    zlink_ingress_t *ingress = context;
+    zlink_channel_host_t *here = zlink_application_host_find_channel(ingress->host, channel);
+    if (here)
+        atomic_store_explicit(&here->remote_members, (uint32_t)members, memory_order_relaxed);
+}
+
+/* ---- permits ---- */
+
+static void permit_on_reactor(zlink_mail_t *mail)
+{
+    zlink_ingress_t *ingress = ZLINK_CONTAINER_OF(mail, zlink_ingress_t, permit_mail);
+    atomic_store(&ingress->permit_mailed, false);
+    if (ingress->mesh)
+        zlink_mesh_resume_intake(ingress->mesh);
+}
+
+/* Any thread, after a take was refused. */
+static void permit_free(void *context)
+{
+    zlink_ingress_t *ingress = context;
+    if (!atomic_exchange(&ingress->permit_mailed, true))
+        zlink_reactor_post(ingress->reactor, &ingress->permit_mail);
+}
+
+void zlink_ingress_init(zlink_ingress_t *ingress, zlink_reactor_t *reactor, zlink_application_host_t *host)
+{
+    *ingress = (zlink_ingress_t){.reactor = reactor, .host = host, .permit_mail.deliver = permit_on_reactor};
+    zlink_application_job_queue_set_waiter(&host->job_queue, permit_free, ingress);
+}

@@ -1,0 +1,32 @@
+/*
+ * server/ingress.h: the door between the two domains: what the mesh brings becomes an invocation, and its result goes
+ * back to the mesh.
+ *
+ * Belongs to the node. `arrived` and `picked_local` run on the reactor; results come from workers and are posted to it.
+ */
+#ifndef ZLINK_SERVER_INGRESS_H
+#define ZLINK_SERVER_INGRESS_H
+
+#include <stdatomic.h>
+
+#include "server/application_host.h"
+#include "server/mesh.h"
+
+typedef struct zlink_ingress {
+    zlink_reactor_t *reactor;
+    zlink_mesh_t *mesh;
+    zlink_application_host_t *host;
+    bool draining;              /* reactor thread: nothing new is taken */
+    zlink_mail_t permit_mail;   /* a permit is free again */
+    _Atomic bool permit_mailed; /* it is on its way */
+} zlink_ingress_t;
+
+/* Call before the mesh is created; sets itself as the job queue's waiter. */
+void zlink_ingress_init(zlink_ingress_t *ingress, zlink_reactor_t *reactor, zlink_application_host_t *host);
+
+/* The mesh's events; `context` is the ingress. */
+zlink_frame_verdict_t zlink_ingress_arrived(void *context, const zlink_mesh_arrival_t *arrival);
+void zlink_ingress_picked_local(void *context, zlink_outbound_call_t *call);
+void zlink_ingress_members_changed(void *context, const char *channel, size_t members);
+
+#endif

@@ -1,0 +1,313 @@
+#include "server/node.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "server/module_loader.h"
+
+#define JOBS_PER_CORE 128u /* the Balanced profile */
+
+const char *zlink_node_state_name(zlink_node_state_t state)
+{
+    switch (state) {
+    case ZLINK_NODE_PREPARING:
+        return "preparing";
+    case ZLINK_NODE_SERVING:
+        return "serving";
+    case ZLINK_NODE_DRAINING:
+        return "draining";
+    case ZLINK_NODE_STOPPED:
+        return "stopped";
+    }
+    return "unknown";
+}
+
+/* ---- start ---- */
+
+static zlink_status_t load_modules(zlink_node_t *node, zlink_refusal_t *why)
+{
+    node->catalogue = zlink_catalogue_create();
+    if (!node->catalogue) {
+        zlink_refuse(why, "out of memory");
+        return ZLINK_CAPACITY_EXCEEDED;
+    }
+    for (size_t i = 0; i < node->config->module_count; i++) {
+        zlink_status_t status = zlink_module_loader_load(node->config->modules[i], node->catalogue, why);
+        if (status != ZLINK_OK)
+            return status;
+    }
+    return ZLINK_OK;
+}
+
+static zlink_status_t open_tls(zlink_node_t *node, const char *config_path, zlink_refusal_t *why)
+{
+    const zlink_config_t *config = node->config;
+    const zlink_tls_options_t options = {config->tls.ca, config->tls.certificate, config->tls.key};
+    if (config->transport == ZLINK_CONFIG_PLAIN) {
+        zlink_log(
+            ZLINK_LOG_WARN, "zlink.transport.plain", ZLINK_LOG_S("config", config_path),
+            ZLINK_LOG_S("meaning", "no encryption and no authentication: anybody who reaches the port is a peer"));
+        return ZLINK_OK;
+    }
+    zlink_status_t status = zlink_tls_context_create(&options, &node->tls, why);
+    if (status != ZLINK_OK)
+        return status;
+    const zlink_peer_identity_t *identity = zlink_tls_context_identity(node->tls);
+    if (strcmp(identity->mesh, config->mesh) != 0)
+        zlink_refuse(why, "%s: tls.certificate: it belongs to mesh %s, not to %s", config_path, identity->mesh,
+                     config->mesh);
+    else if (strcmp(identity->name, config->name) != 0)
+        zlink_refuse(why, "%s: tls.certificate: it belongs to node %s, not to %s", config_path, identity->name,
+                     config->name);
+    else
+        return ZLINK_OK;
+    return ZLINK_NOT_CONFIGURED;
+}
+
+static zlink_status_t start_workers(zlink_node_t *node, zlink_refusal_t *why)
+{
+    const zlink_worker_pool_options_t options = {
+        .workers = node->config->workers,
+        .stack_bytes = node->config->limits.stack_bytes,
+        .stacks_max = node->config->limits.stacks,
+        .clock = node->clock,
+    };
+    return zlink_worker_pool_create(&options, &node->pool, why);
+}
+
+static void submit_to_mesh(void *context, zlink_outbound_call_t *call)
+{
+    const zlink_node_t *node = context;
+    zlink_mesh_submit(node->mesh, call);
+}
+
+static const char *spot_home(void *context, const char *type)
+{
+    const zlink_config_t *config = ((const zlink_node_t *)context)->config;
+    for (size_t i = 0; i < config->spot_count; i++)
+        if (strcmp(config->spots[i].type, type) == 0)
+            return config->spots[i].node;
+    return NULL;
+}
+
+static uint32_t jobs_max(const zlink_node_t *node)
+{
+    zlink_worker_pool_stats_t stats;
+    if (node->config->limits.queued_jobs)
+        return node->config->limits.queued_jobs;
+    zlink_worker_pool_stats(node->pool, &stats);
+    return JOBS_PER_CORE * stats.workers;
+}
+
+static zlink_status_t start_host(zlink_node_t *node, zlink_refusal_t *why)
+{
+    const zlink_config_t *config = node->config;
+    zlink_application_host_options_t options = {
+        .clock = node->clock,
+        .node_id = node->identity.node_id,
+        .policy = zlink_execution_lane_policy_default,
+        .request_timeout_ms = config->request_timeout_ms,
+        .send_timeout_ms = config->send_timeout_ms,
+        .message_bytes_max = config->limits.message_bytes,
+        .spots_max = config->limits.spots,
+        .jobs_max = jobs_max(node),
+        .outbound = {submit_to_mesh, spot_home, node},
+    };
+    options.policy.application_message_capacity = config->limits.application_messages;
+    options.policy.application_byte_capacity = config->limits.application_bytes;
+    options.policy.lifecycle_message_capacity = config->limits.lifecycle_messages;
+    options.policy.lifecycle_byte_capacity = config->limits.lifecycle_bytes;
+    options.policy.owner_time_budget_ms = config->owner_time_budget_ms;
+    return zlink_application_host_create(node->pool, node->catalogue, &options, &node->host, why);
+}
+
+/* What zlink_reactor_call brings to the reactor thread. */
+typedef struct zlink_node_errand {
+    zlink_node_t *node;
+    zlink_status_t status;
+    zlink_refusal_t *why;
+} zlink_node_errand_t;
+
+static void open_mesh(void *context)
+{
+    zlink_node_errand_t *errand = context;
+    zlink_node_t *node = errand->node;
+    const zlink_config_t *config = node->config;
+    const char *channels[ZLINK_CATALOGUE_TYPES_MAX];
+    const char *spot_types[ZLINK_CATALOGUE_TYPES_MAX];
+
+    for (size_t i = 0; i < node->catalogue->channel_count; i++)
+        channels[i] = node->catalogue->channels[i].type->name;
+    for (size_t i = 0; i < node->catalogue->spot_type_count; i++)
+        spot_types[i] = node->catalogue->spot_types[i].type->name;
+    const zlink_mesh_options_t options = {
+        .reactor = node->reactor,
+        .tls = node->tls,
+        .identity = &node->identity,
+        .role = ZLINK_ROLE_SERVER,
+        .listen = config->listen,
+        .peers = config->peers,
+        .peer_count = config->peer_count,
+        .redial = true,
+        .channels = channels,
+        .channel_count = node->catalogue->channel_count,
+        .spot_types = spot_types,
+        .spot_type_count = node->catalogue->spot_type_count,
+        .max_body_bytes = config->limits.message_bytes + ZLINK_FRAME_ENVELOPE_BYTES_MAX,
+        .outbound_bytes = config->limits.outbound_bytes,
+        .pending_max = config->limits.pending_operations,
+        .events =
+            {
+                .arrived = zlink_ingress_arrived,
+                .picked_local = zlink_ingress_picked_local,
+                .members_changed = zlink_ingress_members_changed,
+                .context = &node->ingress,
+            },
+    };
+    zlink_ingress_init(&node->ingress, node->reactor, node->host);
+    errand->status = zlink_mesh_create(&options, &node->mesh, errand->why);
+    node->ingress.mesh = node->mesh;
+    if (errand->status == ZLINK_OK && config->control)
+        errand->status = zlink_control_open(node->reactor, config->control, node, &node->control, errand->why);
+}
+
+static zlink_status_t start_in_order(const char *config_path, zlink_node_t *node, zlink_refusal_t *why)
+{
+    zlink_status_t status = zlink_config_load(config_path, &node->config, why);
+    if (status != ZLINK_OK)
+        return status;
+    zlink_log_set_level(node->config->log_level);
+    zlink_log_set_node(node->config->name);
+    status = zlink_node_identity_make(&node->identity, node->config->mesh, node->config->name);
+    if (status != ZLINK_OK) {
+        zlink_refuse(why, "the kernel gives no random bytes");
+        return status;
+    }
+    status = open_tls(node, config_path, why);
+    if (status == ZLINK_OK)
+        status = load_modules(node, why);
+    if (status == ZLINK_OK)
+        status = zlink_reactor_create(&(zlink_reactor_options_t){.clock = node->clock}, &node->reactor, why);
+    if (status == ZLINK_OK)
+        status = start_workers(node, why);
+    if (status == ZLINK_OK)
+        status = start_host(node, why);
+    if (status == ZLINK_OK) {
+        zlink_node_errand_t errand = {node, ZLINK_OK, why};
+        zlink_reactor_call(node->reactor, open_mesh, &errand);
+        status = errand.status;
+    }
+    return status;
+}
+
+zlink_status_t zlink_node_start(const char *config_path, zlink_node_t *node, zlink_refusal_t *why)
+{
+    memset(node, 0, sizeof(*node));
+    node->clock = &zlink_clock_system;
+    node->started_ms = zlink_clock_now_ms(node->clock);
+    node->progress_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (node->progress_fd < 0) {
+        zlink_refuse(why, "eventfd: %s", strerror(errno));
+        return ZLINK_CAPACITY_EXCEEDED;
+    }
+    zlink_status_t status = start_in_order(config_path, node, why);
+    if (status != ZLINK_OK)
+        return status; /* the process ends now: there is nothing that a half-started node could lose */
+    atomic_store(&node->state, ZLINK_NODE_SERVING);
+    zlink_log(ZLINK_LOG_INFO, "zlink.node.serving", ZLINK_LOG_S("mesh", node->identity.mesh),
+              ZLINK_LOG_S("node_id", node->identity.node_id),
+              ZLINK_LOG_S("listen", zlink_mesh_address(node->mesh) ? zlink_mesh_address(node->mesh) : "none"),
+              ZLINK_LOG_I("peers", node->config->peer_count), ZLINK_LOG_I("modules", node->config->module_count));
+    return ZLINK_OK;
+}
+
+/* ---- stop ---- */
+
+static void stage_ended(void *context)
+{
+    zlink_node_t *node = context;
+    uint64_t one = 1;
+    ssize_t written = write(node->progress_fd, &one, sizeof(one));
+    (void)written; /* an eventfd that is neither full nor closed takes eight bytes */
+}
+
+/* True when the stage ended; false when the time is over or another signal came. */
+static bool wait_stage(zlink_node_t *node, uint64_t deadline_ms, int signal_fd)
+{
+    for (;;) {
+        struct pollfd fds[2] = {{node->progress_fd, POLLIN, 0}, {signal_fd, POLLIN, 0}};
+        uint64_t now_ms = zlink_clock_now_ms(node->clock);
+        int timeout = now_ms >= deadline_ms ? 0 : (int)(deadline_ms - now_ms);
+        int ready = poll(fds, 2, timeout);
+        uint64_t count;
+        if (ready < 0 && errno != EINTR)
+            return false;
+        if (fds[0].revents && read(node->progress_fd, &count, sizeof(count)) == (ssize_t)sizeof(count))
+            return true;
+        if (ready > 0 && fds[1].revents) {
+            zlink_log(ZLINK_LOG_WARN, "zlink.node.forced", ZLINK_LOG_S("reason", "a second signal"));
+            return false;
+        }
+        if (ready == 0 && now_ms >= deadline_ms) {
+            zlink_log(ZLINK_LOG_WARN, "zlink.node.forced", ZLINK_LOG_S("reason", "DeadlineExceeded"));
+            return false;
+        }
+    }
+}
+
+static void begin_draining(void *context)
+{
+    zlink_node_t *node = context;
+    node->ingress.draining = true;
+    zlink_mesh_drain(node->mesh);
+}
+
+static void close_mesh(void *context)
+{
+    zlink_node_t *node = context;
+    zlink_mesh_close(node->mesh, stage_ended, node);
+}
+
+static void destroy_mesh(void *context)
+{
+    zlink_node_t *node = context;
+    zlink_control_close(node->control);
+    zlink_mesh_destroy(node->mesh);
+    node->mesh = NULL;
+}
+
+bool zlink_node_stop(zlink_node_t *node, uint32_t timeout_ms, int signal_fd)
+{
+    uint64_t deadline_ms = zlink_clock_now_ms(node->clock) + timeout_ms;
+    atomic_store(&node->state, ZLINK_NODE_DRAINING);
+    zlink_log(ZLINK_LOG_INFO, "zlink.node.draining", ZLINK_LOG_I("timeout_ms", timeout_ms));
+
+    zlink_reactor_call(node->reactor, begin_draining, node);
+    zlink_application_host_when_idle(node->host, stage_ended, node);
+    if (!wait_stage(node, deadline_ms, signal_fd))
+        return false;
+    zlink_application_host_close(node->host, stage_ended, node);
+    if (!wait_stage(node, deadline_ms, signal_fd))
+        return false;
+    /* Replies that are still in the mailbox were posted before this errand, so they go out first. */
+    zlink_reactor_call(node->reactor, close_mesh, node);
+    if (!wait_stage(node, deadline_ms, signal_fd))
+        return false;
+
+    zlink_reactor_call(node->reactor, destroy_mesh, node);
+    zlink_reactor_destroy(node->reactor);
+    zlink_worker_pool_destroy(node->pool);
+    zlink_application_host_destroy(node->host);
+    zlink_tls_context_destroy(node->tls);
+    zlink_catalogue_destroy(node->catalogue);
+    zlink_config_free(node->config);
+    close(node->progress_fd);
+    atomic_store(&node->state, ZLINK_NODE_STOPPED);
+    zlink_log(ZLINK_LOG_INFO, "zlink.node.stopped", ZLINK_LOG_S("outcome", "Stopped"), ZLINK_LOG_S("reason", "None"));
+    return true;
+}

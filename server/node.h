@@ -1,0 +1,61 @@
+/*
+ * server/node.h: the node: everything put together, from its start to its end.
+ *
+ *   PREPARING -> SERVING -> DRAINING -> STOPPED       a refused start, or a forced stop: the process ends with 1
+ *
+ * The main thread makes it, waits for signals and takes it apart. Everything else reads it: `state` any thread, the
+ * rest is set before the node serves.
+ */
+#ifndef ZLINK_SERVER_NODE_H
+#define ZLINK_SERVER_NODE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include <zlink/node.h>
+
+#include "base/clock.h"
+#include "base/refusal.h"
+#include "server/application_host.h"
+#include "server/catalogue.h"
+#include "server/config.h"
+#include "server/control.h"
+#include "server/ingress.h"
+#include "server/mesh.h"
+#include "server/node_identity.h"
+
+/* Numbers of the contract (host states). */
+typedef enum zlink_node_state {
+    ZLINK_NODE_PREPARING = 0,
+    ZLINK_NODE_SERVING = 1,
+    ZLINK_NODE_DRAINING = 4,
+    ZLINK_NODE_STOPPED = 5,
+} zlink_node_state_t;
+
+typedef struct zlink_node {
+    const zlink_clock_t *clock;
+    zlink_config_t *config;
+    zlink_node_identity_t identity;
+    zlink_catalogue_t *catalogue;
+    zlink_tls_context_t *tls;
+    zlink_worker_pool_t *pool;
+    zlink_reactor_t *reactor;
+    zlink_application_host_t *host;
+    zlink_ingress_t ingress;
+    zlink_mesh_t *mesh;
+    zlink_control_t *control;
+    _Atomic int state;
+    uint64_t started_ms;
+    int progress_fd; /* an eventfd: a stage of the stop has ended */
+} zlink_node_t;
+
+const char *zlink_node_state_name(zlink_node_state_t state);
+
+/* Makes everything and serves. On refusal nothing is left and `why` has the line. Main thread. */
+zlink_status_t zlink_node_start(const char *config_path, zlink_node_t *node, zlink_refusal_t *why);
+
+/* Drains and takes everything apart within `timeout_ms`; `signal_fd` (a signalfd) cuts it short. True when all of it
+ * ended in order; false: time was over or a second signal came, and the process has to end as it is. Main thread. */
+bool zlink_node_stop(zlink_node_t *node, uint32_t timeout_ms, int signal_fd);
+
+#endif

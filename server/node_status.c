@@ -1,0 +1,124 @@
+#include "server/node_status.h"
+
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/counters.h"
+#include "server/node.h"
+
+static double seconds(struct timeval time)
+{
+    return (double)time.tv_sec + (double)time.tv_usec / 1e6;
+}
+
+static void add_process(cJSON *status, const zlink_node_t *node)
+{
+    struct rusage usage;
+    cJSON *process = cJSON_AddObjectToObject(status, "process");
+    cJSON_AddNumberToObject(process, "pid", getpid());
+    cJSON_AddNumberToObject(process, "uptime_ms", (double)(zlink_clock_now_ms(node->clock) - node->started_ms));
+    if (getrusage(RUSAGE_SELF, &usage) == 0) {
+        cJSON_AddNumberToObject(process, "cpu_seconds", seconds(usage.ru_utime) + seconds(usage.ru_stime));
+        cJSON_AddNumberToObject(process, "resident_peak_bytes", (double)usage.ru_maxrss * 1024);
+    }
+}
+
+static void add_links(cJSON *status, const zlink_node_t *node)
+{
+    static const char *const states[] = {"opening", "completing", "ready", "closing"};
+    const zlink_mesh_t *mesh = node->mesh;
+    const zlink_peer_link_t *link;
+    uint64_t now_ms = zlink_reactor_now_ms(node->reactor);
+    cJSON *links = cJSON_AddArrayToObject(status, "links");
+
+    TAILQ_FOREACH(link, &mesh->links, in_mesh)
+    {
+        const zlink_link_end_t *end = link->ends[ZLINK_CONNECTION_APPLICATION];
+        cJSON *entry = cJSON_CreateObject();
+        if (!cJSON_AddItemToArray(links, entry)) {
+            cJSON_Delete(entry);
+            return;
+        }
+        cJSON_AddStringToObject(entry, "peer", link->peer.node_id);
+        cJSON_AddStringToObject(entry, "name", link->name);
+        cJSON_AddStringToObject(entry, "state", states[link->state]);
+        cJSON_AddStringToObject(entry, "role", link->peer.role == ZLINK_ROLE_CLIENT ? "client" : "server");
+        cJSON_AddBoolToObject(entry, "dialled_here", link->dialled);
+        cJSON_AddBoolToObject(entry, "draining", link->peer.draining);
+        cJSON_AddNumberToObject(entry, "ready_ms",
+                                link->state == ZLINK_LINK_READY ? (double)(now_ms - link->ready_since_ms) : 0);
+        if (end && end->connection) {
+            const zlink_stream_t *stream = zlink_frame_connection_stream(end->connection);
+            cJSON_AddStringToObject(entry, "address", zlink_stream_peer_address(stream));
+            cJSON_AddStringToObject(entry, "cipher", zlink_stream_cipher(stream));
+            cJSON_AddNumberToObject(entry, "outbound_bytes", (double)zlink_stream_outbound_bytes(stream));
+        }
+    }
+}
+
+static void add_types(cJSON *status, const zlink_catalogue_t *catalogue)
+{
+    cJSON *channels = cJSON_AddArrayToObject(status, "channels");
+    cJSON *types = cJSON_AddArrayToObject(status, "spot_types");
+    for (size_t i = 0; i < catalogue->channel_count; i++)
+        cJSON_AddItemToArray(channels, cJSON_CreateString(catalogue->channels[i].type->name));
+    for (size_t i = 0; i < catalogue->spot_type_count; i++)
+        cJSON_AddItemToArray(types, cJSON_CreateString(catalogue->spot_types[i].type->name));
+}
+
+static void add_execution(cJSON *status, const zlink_node_t *node)
+{
+    zlink_worker_pool_stats_t stats;
+    cJSON *execution = cJSON_AddObjectToObject(status, "execution");
+    zlink_worker_pool_stats(node->pool, &stats);
+    cJSON_AddNumberToObject(execution, "workers", stats.workers);
+    cJSON_AddNumberToObject(execution, "items", (double)stats.items);
+    cJSON_AddNumberToObject(execution, "suspensions", (double)stats.suspensions);
+    cJSON_AddNumberToObject(execution, "steals", (double)stats.steals);
+    cJSON_AddNumberToObject(execution, "stacks_live", (double)stats.stacks_live);
+    cJSON_AddNumberToObject(execution, "stacks_high_water", (double)stats.stacks_high_water);
+    cJSON_AddNumberToObject(execution, "stacks_max", (double)stats.stacks_max);
+}
+
+static void add_counter(const zlink_counter_t *counter, void *context)
+{
+    cJSON_AddNumberToObject(context, counter->name, (double)zlink_counter_read(counter));
+}
+
+char *zlink_node_status_json(const zlink_node_t *node)
+{
+    char features[256];
+    cJSON *status = cJSON_CreateObject();
+    if (!status)
+        return NULL;
+    zlink_ring_features_text(zlink_reactor_features(node->reactor), features, sizeof(features));
+    const char *address = zlink_mesh_address(node->mesh);
+    cJSON_AddStringToObject(status, "version", zlink_version());
+    cJSON_AddStringToObject(status, "mesh", node->identity.mesh);
+    cJSON_AddStringToObject(status, "name", node->identity.name);
+    cJSON_AddStringToObject(status, "node_id", node->identity.node_id);
+    cJSON_AddStringToObject(status, "state", zlink_node_state_name(atomic_load(&node->state)));
+    cJSON_AddStringToObject(status, "listen", address ? address : "");
+    cJSON_AddStringToObject(status, "io_uring", features);
+    add_process(status, node);
+    add_types(status, node->catalogue);
+    add_links(status, node);
+    add_execution(status, node);
+    zlink_counters_each(add_counter, cJSON_AddObjectToObject(status, "counters"));
+
+    char *text = cJSON_PrintUnformatted(status);
+    cJSON_Delete(status);
+    if (!text)
+        return NULL;
+    size_t length = strlen(text);
+    char *line = realloc(text, length + 2);
+    if (!line) {
+        free(text);
+        return NULL;
+    }
+    memcpy(line + length, "\n", 2);
+    return line;
+}

@@ -1,0 +1,8 @@
+/* expect: compatible with any (generic )?association */
+#include <zlink/zlink.h>
+
+#include "shop.zlink.h"
+
+static zlink_status_t on_add(zlink_turn_t *turn, void *self, const AddReq *request, PriceRes *reply);
+
+const zlink_handler_t handlers[] = {ZLINK_ON_REQUEST(AddReq, AddRes, on_add), ZLINK_HANDLERS_END};

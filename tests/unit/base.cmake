@@ -1,0 +1,7 @@
+zlink_unit_test(counters zlink_base)
+zlink_unit_test(log zlink_base)
+zlink_unit_test(memory zlink_base)
+zlink_unit_test(status zlink_base)
+if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/test_timer_wheel.c)
+  zlink_unit_test(timer_wheel zlink_base)
+endif()

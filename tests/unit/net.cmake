@@ -1,0 +1,1 @@
+zlink_unit_test(stream zlink_net)

@@ -1,0 +1,374 @@
+#include "harness.h"
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <mbedtls/oid.h>
+#include <mbedtls/x509_crt.h>
+
+#include "ctl/certs.h"
+#include "ctl/new_files.h"
+
+#define COUNT_OF(ARRAY) (sizeof(ARRAY) / sizeof((ARRAY)[0]))
+
+static char base[64];
+static char folder[96];
+
+static const char *in_folder(const char *name)
+{
+    static char paths[4][160];
+    static unsigned turn;
+    char *path = paths[turn++ % 4];
+
+    snprintf(path, sizeof(paths[0]), "%s/%s", folder, name);
+    return path;
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    strcpy(base, "/tmp/zlink-certs-XXXXXX");
+    if (mkdtemp(base) == NULL)
+        return -1;
+    snprintf(folder, sizeof(folder), "%s/deep/certs", base);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    char command[128];
+
+    (void)state;
+    snprintf(command, sizeof(command), "rm -rf '%s'", base);
+    return system(command);
+}
+
+static void make_authority(void)
+{
+    zlink_certs_made_t made;
+    zlink_refusal_t why = {{0}};
+
+    if (zlink_certs_make_authority(folder, "m", 0, &made, &why) != ZLINK_OK)
+        fail_msg("%s", why.line);
+    assert_string_equal(made.certificate_file, in_folder("ca.pem"));
+    assert_string_equal(made.key_file, in_folder("ca.key"));
+    assert_string_equal(made.identity, "m");
+}
+
+static void make_leaf(const zlink_certs_request_t *request, zlink_certs_made_t *made)
+{
+    zlink_refusal_t why = {{0}};
+
+    if (zlink_certs_make_leaf(request, made, &why) != ZLINK_OK)
+        fail_msg("%s", why.line);
+}
+
+static void load(const char *name, mbedtls_x509_crt *certificate)
+{
+    mbedtls_x509_crt_init(certificate);
+    assert_int_equal(mbedtls_x509_crt_parse_file(certificate, in_folder(name)), 0);
+}
+
+static uint32_t verify(const char *name, int *result)
+{
+    mbedtls_x509_crt authority;
+    mbedtls_x509_crt leaf;
+    uint32_t flags = 0;
+
+    load("ca.pem", &authority);
+    load(name, &leaf);
+    *result = mbedtls_x509_crt_verify(&leaf, &authority, NULL, NULL, &flags, NULL, NULL);
+    mbedtls_x509_crt_free(&leaf);
+    mbedtls_x509_crt_free(&authority);
+    return flags;
+}
+
+static unsigned mode_of(const char *path)
+{
+    struct stat about;
+
+    assert_int_equal(stat(path, &about), 0);
+    return (unsigned)about.st_mode & 07777u;
+}
+
+/* The n-th subject alternative name as tag number and bytes. */
+static bool name_is(const mbedtls_x509_crt *certificate, unsigned index, unsigned tag, const void *bytes, size_t size)
+{
+    const mbedtls_x509_sequence *name = &certificate->subject_alt_names;
+
+    while (index-- > 0 && name != NULL)
+        name = name->next;
+    return name != NULL && ((unsigned)name->buf.tag & 0x1fu) == tag && name->buf.len == size &&
+           memcmp(name->buf.p, bytes, size) == 0;
+}
+
+static void test_an_authority_signs_certificates_and_nothing_else(void **state)
+{
+    mbedtls_x509_crt authority;
+
+    (void)state;
+    make_authority();
+    load("ca.pem", &authority);
+    assert_int_equal(mbedtls_x509_crt_check_key_usage(&authority, MBEDTLS_X509_KU_KEY_CERT_SIGN), 0);
+    assert_int_equal(mbedtls_x509_crt_check_key_usage(&authority, MBEDTLS_X509_KU_CRL_SIGN), 0);
+    assert_int_not_equal(mbedtls_x509_crt_check_key_usage(&authority, MBEDTLS_X509_KU_DIGITAL_SIGNATURE), 0);
+    assert_true(authority.serial.len >= 16 && authority.serial.len <= 17);
+    assert_int_equal(mbedtls_pk_get_bitlen(&authority.pk), 256);
+    mbedtls_x509_crt_free(&authority);
+    assert_int_equal(mode_of(in_folder("ca.key")), 0600);
+    assert_int_equal(mode_of(folder), 0700);
+    snprintf(folder + strlen(base), sizeof(folder) - strlen(base), "/deep");
+    assert_int_equal(mode_of(folder), 0700);
+}
+
+static void test_a_node_certificate_carries_one_uri_and_its_hosts(void **state)
+{
+    static const char *const hosts[] = {"a.example.net", "127.0.0.1", "::1"};
+    static const unsigned char loopback6[16] = {[15] = 1};
+    zlink_certs_made_t made;
+    mbedtls_x509_crt node;
+    int result;
+
+    (void)state;
+    make_authority();
+    make_leaf(&(zlink_certs_request_t){ZLINK_CERTS_NODE, folder, "node-a", 0, hosts, COUNT_OF(hosts)}, &made);
+    assert_string_equal(made.identity, "zlink://m/node-a");
+    load("node-a.pem", &node);
+    assert_true(name_is(&node, 0, 6, "zlink://m/node-a", 16));
+    assert_true(name_is(&node, 1, 2, "a.example.net", 13));
+    assert_true(name_is(&node, 2, 7, "\x7f\0\0\x01", 4));
+    assert_true(name_is(&node, 3, 7, loopback6, 16));
+    assert_false(name_is(&node, 4, 7, "", 0));
+    assert_int_equal(mbedtls_x509_crt_check_key_usage(&node, MBEDTLS_X509_KU_DIGITAL_SIGNATURE), 0);
+    assert_int_not_equal(mbedtls_x509_crt_check_key_usage(&node, MBEDTLS_X509_KU_KEY_CERT_SIGN), 0);
+    assert_int_equal(mbedtls_x509_crt_check_extended_key_usage(&node, MBEDTLS_OID_SERVER_AUTH,
+                                                               MBEDTLS_OID_SIZE(MBEDTLS_OID_SERVER_AUTH)),
+                     0);
+    assert_int_equal(mbedtls_x509_crt_check_extended_key_usage(&node, MBEDTLS_OID_CLIENT_AUTH,
+                                                               MBEDTLS_OID_SIZE(MBEDTLS_OID_CLIENT_AUTH)),
+                     0);
+    mbedtls_x509_crt_free(&node);
+    assert_int_equal(verify("node-a.pem", &result), 0);
+    assert_int_equal(result, 0);
+    assert_int_equal(mode_of(in_folder("node-a.key")), 0600);
+}
+
+static void test_a_client_certificate_is_no_server(void **state)
+{
+    zlink_certs_made_t made;
+    mbedtls_x509_crt client;
+
+    (void)state;
+    make_authority();
+    make_leaf(&(zlink_certs_request_t){ZLINK_CERTS_CLIENT, folder, "tool", 30, NULL, 0}, &made);
+    load("tool.pem", &client);
+    assert_int_equal(mbedtls_x509_crt_check_extended_key_usage(&client, MBEDTLS_OID_CLIENT_AUTH,
+                                                               MBEDTLS_OID_SIZE(MBEDTLS_OID_CLIENT_AUTH)),
+                     0);
+    assert_int_not_equal(mbedtls_x509_crt_check_extended_key_usage(&client, MBEDTLS_OID_SERVER_AUTH,
+                                                                   MBEDTLS_OID_SIZE(MBEDTLS_OID_SERVER_AUTH)),
+                         0);
+    assert_true(name_is(&client, 0, 6, "zlink://m/tool", 14));
+    assert_false(name_is(&client, 1, 6, "", 0));
+    mbedtls_x509_crt_free(&client);
+}
+
+static void test_no_leaf_outlives_its_authority(void **state)
+{
+    zlink_certs_made_t authority;
+    zlink_certs_made_t leaf;
+    zlink_refusal_t why;
+
+    (void)state;
+    assert_int_equal(zlink_certs_make_authority(folder, "m", 10, &authority, &why), ZLINK_OK);
+    make_leaf(&(zlink_certs_request_t){ZLINK_CERTS_NODE, folder, "n", 0, NULL, 0}, &leaf);
+    assert_string_equal(leaf.expires_at, authority.expires_at);
+    make_leaf(&(zlink_certs_request_t){ZLINK_CERTS_NODE, folder, "short", 1, NULL, 0}, &leaf);
+    assert_true(strcmp(leaf.expires_at, authority.expires_at) < 0);
+}
+
+static char *contents(const char *name)
+{
+    static char text[2][8192];
+    static unsigned turn;
+    char *buffer = text[turn++ % 2];
+    FILE *file = fopen(in_folder(name), "r");
+
+    assert_non_null(file);
+    buffer[fread(buffer, 1, sizeof(text[0]) - 1, file)] = '\0';
+    fclose(file);
+    return buffer;
+}
+
+static unsigned count_entries(void)
+{
+    char command[160];
+    unsigned count = 0;
+    FILE *list;
+
+    snprintf(command, sizeof(command), "ls -A '%s' | wc -l", folder);
+    list = popen(command, "r");
+    assert_non_null(list);
+    assert_int_equal(fscanf(list, "%u", &count), 1);
+    pclose(list);
+    return count;
+}
+
+static void test_nothing_is_ever_overwritten(void **state)
+{
+    zlink_certs_request_t request = {ZLINK_CERTS_NODE, folder, "n", 0, NULL, 0};
+    zlink_certs_made_t made;
+    zlink_refusal_t why = {{0}};
+    char before[8192];
+    char expected[300];
+
+    (void)state;
+    make_authority();
+    strcpy(before, contents("ca.key"));
+    assert_int_equal(zlink_certs_make_authority(folder, "m", 0, &made, &why), ZLINK_ALREADY_EXISTS);
+    snprintf(expected, sizeof(expected), "%s: exists already and is never overwritten", in_folder("ca.pem"));
+    assert_string_equal(why.line, expected);
+    assert_string_equal(contents("ca.key"), before);
+
+    make_leaf(&request, &made);
+    assert_int_equal(unlink(in_folder("n.pem")), 0);
+    strcpy(before, contents("n.key"));
+    assert_int_equal(zlink_certs_make_leaf(&request, &made, &why), ZLINK_ALREADY_EXISTS);
+    snprintf(expected, sizeof(expected), "%s: exists already and is never overwritten", in_folder("n.key"));
+    assert_string_equal(why.line, expected);
+    assert_string_equal(contents("n.key"), before);
+    assert_int_equal(count_entries(), 3);
+}
+
+/* Also where the name is taken only after the check: all or none, and no scraps. */
+static void test_new_files_come_all_or_none(void **state)
+{
+    const zlink_new_file_t files[] = {{"one", "1", 1, 0600}, {"two", "2", 1, 0600}};
+    zlink_refusal_t why = {{0}};
+    int fd;
+
+    (void)state;
+    assert_int_equal(zlink_new_files_make_folder(folder, &why), ZLINK_OK);
+    assert_int_equal(zlink_new_files_make_folder(folder, &why), ZLINK_OK);
+    fd = open(in_folder("two"), O_WRONLY | O_CREAT, 0600);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(zlink_new_files_write(folder, files, 2, &why), ZLINK_ALREADY_EXISTS);
+    assert_int_equal(count_entries(), 1);
+    assert_string_equal(contents("two"), "");
+    assert_int_equal(unlink(in_folder("two")), 0);
+    assert_int_equal(symlink("/nowhere", in_folder("two")), 0);
+    assert_int_equal(zlink_new_files_write(folder, files, 2, &why), ZLINK_ALREADY_EXISTS);
+    assert_int_equal(unlink(in_folder("two")), 0);
+    assert_int_equal(zlink_new_files_write(folder, files, 2, &why), ZLINK_OK);
+    assert_string_equal(contents("two"), "2");
+    assert_int_equal(count_entries(), 2);
+    assert_int_equal(zlink_new_files_write(in_folder("one"), files, 2, &why), ZLINK_INTERNAL_FAILURE);
+}
+
+static void expect_refused(const zlink_certs_request_t *request, zlink_status_t status, const char *part)
+{
+    zlink_certs_made_t made;
+    zlink_refusal_t why = {{0}};
+
+    assert_int_equal(zlink_certs_make_leaf(request, &made, &why), status);
+    if (strstr(why.line, part) == NULL)
+        fail_msg("'%s' does not say '%s'", why.line, part);
+}
+
+static void test_bad_requests_and_authorities_are_refused(void **state)
+{
+    static const char *const bad_hosts[] = {"a b", "*.example.net", "0.0.0.0", "1.2.3", "[::1]", ""};
+    const char *host = NULL;
+    zlink_certs_request_t request = {ZLINK_CERTS_NODE, folder, "n", 0, &host, 0};
+    zlink_certs_made_t made;
+    zlink_refusal_t why = {{0}};
+    char keep[8192];
+    FILE *file;
+
+    (void)state;
+    assert_int_equal(zlink_certs_make_authority(folder, "bad mesh", 0, &made, &why), ZLINK_INVALID_OPERATION);
+    expect_refused(&request, ZLINK_NOT_CONFIGURED,
+                   "ca.pem: cannot be read: No such file or directory; 'certs init' makes it");
+    make_authority();
+    request.name = "../n";
+    expect_refused(&request, ZLINK_INVALID_OPERATION, "--name: '../n' is not a name");
+    request.name = "n";
+    request.host_count = 1;
+    for (size_t i = 0; i < COUNT_OF(bad_hosts); i++) {
+        host = bad_hosts[i];
+        expect_refused(&request, ZLINK_INVALID_OPERATION, "is not a DNS name or an IP address");
+    }
+    request.host_count = ZLINK_CERTS_HOSTS + 1;
+    expect_refused(&request, ZLINK_INVALID_OPERATION, "--host: more than 16 of them");
+    request.host_count = 0;
+    request.days = ZLINK_CERTS_DAYS + 1;
+    expect_refused(&request, ZLINK_INVALID_OPERATION, "--days: '36501' is not between 1 and 36500");
+    request.days = 0;
+
+    assert_int_equal(chmod(in_folder("ca.key"), 0640), 0);
+    expect_refused(&request, ZLINK_NOT_CONFIGURED, "ca.key: others may read it (mode 0640); make it 0600");
+    assert_int_equal(chmod(in_folder("ca.key"), 0600), 0);
+    strcpy(keep, contents("ca.key"));
+    file = fopen(in_folder("ca.key"), "w");
+    assert_non_null(file);
+    fputs("not a key", file);
+    fclose(file);
+    expect_refused(&request, ZLINK_NOT_CONFIGURED, "ca.key: PK");
+
+    /* A leaf in the authority's place cannot sign. */
+    file = fopen(in_folder("ca.key"), "w");
+    assert_non_null(file);
+    fputs(keep, file);
+    fclose(file);
+    make_leaf(&request, &made);
+    assert_int_equal(rename(in_folder("n.pem"), in_folder("ca.pem")), 0);
+    request.name = "other";
+    expect_refused(&request, ZLINK_NOT_CONFIGURED, "ca.pem: is not a mesh's authority as 'certs init' makes it");
+    assert_int_equal(count_entries(), 3);
+}
+
+/* Another implementation reads the same into them. */
+static void test_openssl_accepts_them_strictly(void **state)
+{
+    static const char *const hosts[] = {"a.example.net", "127.0.0.1"};
+    zlink_certs_made_t made;
+    char command[1024];
+
+    (void)state;
+    if (system("command -v openssl >/dev/null 2>&1") != 0)
+        skip();
+    make_authority();
+    make_leaf(&(zlink_certs_request_t){ZLINK_CERTS_NODE, folder, "n", 0, hosts, 2}, &made);
+    make_leaf(&(zlink_certs_request_t){ZLINK_CERTS_CLIENT, folder, "c", 0, NULL, 0}, &made);
+    snprintf(command, sizeof(command),
+             "cd '%s' && {"
+             " openssl verify -x509_strict -purpose sslserver -verify_hostname a.example.net -CAfile ca.pem n.pem &&"
+             " openssl verify -x509_strict -purpose sslclient -verify_ip 127.0.0.1 -CAfile ca.pem n.pem &&"
+             " openssl verify -x509_strict -purpose sslclient -CAfile ca.pem c.pem &&"
+             " ! openssl verify -purpose sslserver -CAfile ca.pem c.pem; } >/dev/null 2>&1",
+             folder);
+    assert_int_equal(system(command), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_an_authority_signs_certificates_and_nothing_else, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(test_a_node_certificate_carries_one_uri_and_its_hosts, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(test_a_client_certificate_is_no_server, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_no_leaf_outlives_its_authority, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_nothing_is_ever_overwritten, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_new_files_come_all_or_none, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_bad_requests_and_authorities_are_refused, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_openssl_accepts_them_strictly, make_folder, remove_folder),
+    };
+
+    return zlink_test_main(tests);
+}

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Installs the Debian packages of tools/packages.txt that are missing; without a missing one it needs no network.
+#   tools/setup.sh             to build and test
+#   tools/setup.sh containers  also a container engine, where there is none
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if ! command -v dpkg-query >/dev/null; then
+  echo "setup: this is not Debian; install what tools/packages.txt lists" >&2
+  exit 2
+fi
+
+mapfile -t wanted < <(grep -v -e '^#' -e '^$' tools/packages.txt)
+if [ "${1:-}" = containers ] && ! command -v docker >/dev/null && ! command -v podman >/dev/null; then
+  wanted+=(docker.io)
+fi
+
+missing=()
+for package in "${wanted[@]}"; do
+  status=$(dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | head -n 1 || true)
+  [ "$status" = installed ] || missing+=("$package")
+done
+if [ "${#missing[@]}" -eq 0 ]; then
+  echo "setup: everything is installed"
+  exit 0
+fi
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  if ! command -v sudo >/dev/null; then
+    echo "setup: missing: ${missing[*]}; install them as root (there is no sudo here)" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+echo "setup: installing ${missing[*]}"
+"${as_root[@]}" apt-get update -q
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}"
