@@ -5,8 +5,9 @@
 #
 #   zlink_proto_messages(TARGET PROTO a.proto...)
 #       Gives an existing target the C structs of its messages: #include "a.pb.h" (nanopb) and "a.zlink.h" (packet
-#       names; it includes the former). C names are without the package. Field limits stand in a.options beside
-#       a.proto; a field without one stops the build. One .proto may serve any number of targets.
+#       names; it includes the former). C names are without the package, and so are the names in a.options, the file
+#       beside a.proto with the fields' limits ("AddReq.item max_size:32"): a string, bytes or repeated field that
+#       has none stops the build. One .proto may serve any number of targets.
 #
 #   zlink_nanopb_library(NAME a.proto [KEEP_PACKAGE] [ALLOW_CALLBACKS])
 #       The static library underneath.

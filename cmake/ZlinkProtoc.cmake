@@ -14,7 +14,8 @@ execute_process(
   ERROR_VARIABLE said)
 if(NOT result EQUAL 0 OR NOT said STREQUAL "")
   file(REMOVE ${OUT}/${STEM}.pb.c ${OUT}/${STEM}.pb.h ${OUT}/${STEM}.zlink.h)
-  message(FATAL_ERROR "${STEM}.proto: ${said}")
+  message("${said}")
+  message(FATAL_ERROR "  ${STEM}.proto was refused")
 endif()
 
 # A message is decoded before its handler sees it, into one struct: every field must have its place in there.
@@ -22,9 +23,10 @@ if(NOT ALLOW_CALLBACKS)
   file(STRINGS ${OUT}/${STEM}.pb.h loose REGEX "^X\\(a, (CALLBACK|POINTER), ")
   if(loose)
     list(GET loose 0 first)
-    string(REGEX REPLACE "^.*, ([A-Za-z0-9_]+),[ 0-9]+\\).*$" "\\1" field ${first})
+    string(REGEX REPLACE "^.*, +([A-Za-z0-9_]+), +[0-9]+\\).*$" "\\1" field ${first})
     file(REMOVE ${OUT}/${STEM}.pb.c ${OUT}/${STEM}.pb.h ${OUT}/${STEM}.zlink.h)
-    message(FATAL_ERROR "${STEM}.proto: field \"${field}\" has no limit. Give it max_size (string, bytes) or "
-                        "max_count (repeated) in ${STEM}.options beside the .proto.")
+    message("${STEM}.proto: field \"${field}\" has no limit. Give it max_size (string, bytes) or max_count "
+            "(repeated) in ${STEM}.options beside the .proto.")
+    message(FATAL_ERROR "  ${STEM}.proto was refused")
   endif()
 endif()

@@ -12,6 +12,15 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
+/* What runs between the change of fiber and the change of stack must not be written into either's shadow of calls. */
+#if defined(ZLINK_TSAN) && defined(__clang__)
+#define BETWEEN_FIBERS __attribute__((no_sanitize("thread")))
+#elif defined(ZLINK_TSAN)
+#define BETWEEN_FIBERS __attribute__((no_sanitize_thread))
+#else
+#define BETWEEN_FIBERS
+#endif
+
 /* ---- the machine's part ---- */
 
 #ifdef ZLINK_COROUTINE_UCONTEXT
@@ -19,7 +28,7 @@
 /* How much below its own frame a function that is about to switch may use; for `live` only. */
 #define SWITCH_FRAMES_BYTES 2048
 
-static void swap_stacks(zlink_coroutine_t *from, zlink_coroutine_t *to)
+BETWEEN_FIBERS static inline void swap_stacks(zlink_coroutine_t *from, zlink_coroutine_t *to)
 {
     from->live = (char *)__builtin_frame_address(0) - SWITCH_FRAMES_BYTES;
     swapcontext(&from->context, &to->context); /* fails only where it would start a thread's end: uc_link is not used */
@@ -32,7 +41,7 @@ void zlink_coroutine_swap(void **live, void *to);
 void zlink_coroutine_start(void);
 void *zlink_coroutine_first_frame(void *top, void (*start)(void), void (*entry)(void *), void *argument);
 
-static void swap_stacks(zlink_coroutine_t *from, zlink_coroutine_t *to)
+BETWEEN_FIBERS static inline void swap_stacks(zlink_coroutine_t *from, zlink_coroutine_t *to)
 {
     zlink_coroutine_swap(&from->live, to->live);
 }
@@ -41,7 +50,7 @@ static void swap_stacks(zlink_coroutine_t *from, zlink_coroutine_t *to)
 
 /* ---- the sanitizers' part, around it ---- */
 
-static void before_switch(zlink_coroutine_t *from, zlink_coroutine_t *to, int last)
+BETWEEN_FIBERS static inline void before_switch(zlink_coroutine_t *from, zlink_coroutine_t *to, int last)
 {
 #ifdef ZLINK_ASAN
     __sanitizer_start_switch_fiber(last ? NULL : &from->fake_stack, to->bottom, to->bytes);
@@ -52,7 +61,7 @@ static void before_switch(zlink_coroutine_t *from, zlink_coroutine_t *to, int la
     (void)from, (void)to, (void)last;
 }
 
-static void after_switch(zlink_coroutine_t *self)
+BETWEEN_FIBERS static inline void after_switch(zlink_coroutine_t *self)
 {
 #ifdef ZLINK_ASAN
     __sanitizer_finish_switch_fiber(self->fake_stack, NULL, NULL);
@@ -120,7 +129,7 @@ void zlink_coroutine_prepare(zlink_coroutine_t *coroutine, zlink_coroutine_entry
 #endif
 }
 
-void zlink_coroutine_switch(zlink_coroutine_t *from, zlink_coroutine_t *to)
+BETWEEN_FIBERS void zlink_coroutine_switch(zlink_coroutine_t *from, zlink_coroutine_t *to)
 {
     assert(from != to);
     before_switch(from, to, 0);
@@ -128,7 +137,7 @@ void zlink_coroutine_switch(zlink_coroutine_t *from, zlink_coroutine_t *to)
     after_switch(from);
 }
 
-void zlink_coroutine_leave(zlink_coroutine_t *from, zlink_coroutine_t *to)
+BETWEEN_FIBERS void zlink_coroutine_leave(zlink_coroutine_t *from, zlink_coroutine_t *to)
 {
     assert(from != to);
     before_switch(from, to, 1);

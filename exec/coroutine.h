@@ -44,13 +44,13 @@ struct zlink_coroutine {
 #ifdef ZLINK_COROUTINE_UCONTEXT
     ucontext_t context;
 #endif
-    void *live; /* the lowest address in use while it is left */
+    void *live;   /* the lowest address in use while it is left */
     char *bottom; /* of the usable stack */
     size_t bytes;
     zlink_coroutine_entry_t entry;
     void *argument;
     zlink_coroutine_t *next; /* the stack pool's */
-    unsigned parks; /* since the last trim */
+    unsigned parks;          /* since the last trim */
     unsigned valgrind_id;
 #ifdef ZLINK_ASAN
     void *fake_stack;

@@ -15,9 +15,9 @@ typedef struct zlink_execution_lane_policy {
     uint64_t application_byte_capacity;    /* bytes it reserves at once, 1..2^38-1 */
     uint32_t lifecycle_message_capacity;   /* the same for the lifecycle lane */
     uint64_t lifecycle_byte_capacity;
-    uint32_t fixed_work_byte_cost;         /* added to every item's payload; 0 is allowed */
-    uint32_t lifecycle_burst_limit;        /* lifecycle items in a row before one application item, > 0 */
-    uint32_t owner_time_budget_ms;         /* how long one owner holds a turn in a row, > 0 */
+    uint32_t fixed_work_byte_cost;  /* added to every item's payload; 0 is allowed */
+    uint32_t lifecycle_burst_limit; /* lifecycle items in a row before one application item, > 0 */
+    uint32_t owner_time_budget_ms;  /* how long one owner holds a turn in a row, > 0 */
 } zlink_execution_lane_policy_t;
 
 /* 1,024 / 64 MiB, 128 / 4 MiB, 256 bytes, 8 turns, 10 ms (contract 003 §7). */

@@ -59,10 +59,10 @@ struct zlink_serial_execution_queue {
     uint8_t epoch;
     bool yield_debt;
     uint32_t lifecycle_burst;
-    uint32_t suspended;      /* items that answered ZLINK_WORK_SUSPENDED and were not taken up again */
-    uint32_t ready_ticket;   /* its place in the home worker's ready ring */
-    uint64_t authority;      /* the fencing number of the current or last acquisition (contract 003 §6) */
-    zlink_worker_t *home;    /* where it runs; a thief becomes its home */
+    uint32_t suspended;    /* items that answered ZLINK_WORK_SUSPENDED and were not taken up again */
+    uint32_t ready_ticket; /* its place in the home worker's ready ring */
+    uint64_t authority;    /* the fencing number of the current or last acquisition (contract 003 §6) */
+    zlink_worker_t *home;  /* where it runs; a thief becomes its home */
     const zlink_execution_lane_policy_t *policy;
     zlink_serial_execution_queue_t *ready_next;
     zlink_work_item_t *application_last; /* rings: the last item points at the first */
@@ -108,8 +108,8 @@ bool zlink_serial_execution_queue_is_closed(const zlink_serial_execution_queue_t
 zlink_status_t zlink_serial_execution_queue_await_quiescence(zlink_serial_execution_queue_t *queue,
                                                              zlink_quiescence_t *quiescence);
 
-/* Nothing new is accepted; what was accepted runs; then `closed` (may be NULL) is called once on a worker, outside every
- * turn, as the last touch of the queue. Idempotent: the first call's callback counts. */
+/* Nothing new is accepted; what was accepted runs; then `closed` (may be NULL) is called once on a worker, outside
+ * every turn, as the last touch of the queue. Idempotent: the first call's callback counts. */
 void zlink_serial_execution_queue_close(zlink_serial_execution_queue_t *queue, zlink_queue_closed_t closed);
 
 #endif

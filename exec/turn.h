@@ -45,13 +45,13 @@ struct zlink_wait {
 
 struct zlink_turn {
     zlink_work_item_t item;
-    zlink_serial_execution_queue_t *queue; /* set by the coordinator at execute_* */
-    const void *owner;                     /* the coordinator (gate identity) */
-    zlink_worker_t *worker;                /* set when it runs */
-    uint64_t authority;                    /* the fencing number of the acquisition that it runs under */
-    bool yield_offered;                    /* set by the coordinator */
-    bool ending;                           /* private: the handler has returned */
-    zlink_status_t status;                 /* private: what it returned while a wait was open */
+    zlink_serial_execution_queue_t *queue;      /* set by the coordinator at execute_* */
+    const void *owner;                          /* the coordinator (gate identity) */
+    zlink_worker_t *worker;                     /* set when it runs */
+    uint64_t authority;                         /* the fencing number of the acquisition that it runs under */
+    bool yield_offered;                         /* set by the coordinator */
+    bool ending;                                /* private: the handler has returned */
+    zlink_status_t status;                      /* private: what it returned while a wait was open */
     zlink_status_t (*body)(zlink_turn_t *turn); /* the handler; runs on the turn */
     /* The last act on the turn; may free it. Called exactly once for an accepted turn. */
     void (*ended)(zlink_turn_t *turn, zlink_status_t status);
@@ -66,8 +66,8 @@ void zlink_turn_init(zlink_turn_t *turn, zlink_status_t (*body)(zlink_turn_t *tu
 zlink_turn_t *zlink_turn_current(void);
 
 /* Checks, before anything is submitted, that this wait is allowed, and reserves what it needs (a fresh stack when
- * `continuation` is NULL). ZLINK_INVALID_OPERATION: not on this turn, it is ending, yield not offered, or a wait is open
- * already. ZLINK_CAPACITY_EXCEEDED: no stack. ZLINK_SHUTTING_DOWN: the owner was closed. */
+ * `continuation` is NULL). ZLINK_INVALID_OPERATION: not on this turn, it is ending, yield not offered, or a wait is
+ * open already. ZLINK_CAPACITY_EXCEEDED: no stack. ZLINK_SHUTTING_DOWN: the owner was closed. */
 zlink_status_t zlink_turn_prepare_wait(zlink_turn_t *turn, zlink_wait_t *wait, zlink_wait_mode_t mode,
                                        zlink_turn_continuation_t continuation, void *context);
 

@@ -26,7 +26,8 @@
 
 #if MBEDTLS_VERSION_NUMBER >= 0x03000000
 
-#define ZLINK_MBEDTLS_PRIVATE(FIELD) MBEDTLS_PRIVATE(FIELD)
+#define ZLINK_MBEDTLS_PRIVATE(FIELD)  MBEDTLS_PRIVATE(FIELD)
+#define ZLINK_MBEDTLS_BAD_CERTIFICATE MBEDTLS_ERR_SSL_BAD_CERTIFICATE
 
 static inline int zlink_mbedtls_start(void)
 {
@@ -75,7 +76,8 @@ static inline int zlink_mbedtls_handshake_is_over(const mbedtls_ssl_context *ssl
 
 #else
 
-#define ZLINK_MBEDTLS_PRIVATE(FIELD) FIELD
+#define ZLINK_MBEDTLS_PRIVATE(FIELD)  FIELD
+#define ZLINK_MBEDTLS_BAD_CERTIFICATE MBEDTLS_ERR_SSL_BAD_HS_CERTIFICATE
 
 static inline int zlink_mbedtls_start(void)
 {

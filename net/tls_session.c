@@ -130,8 +130,8 @@ static zlink_tls_progress_t session_fail_verify(zlink_tls_session_t *session)
     const uint32_t flags = mbedtls_ssl_get_verify_result(&session->ssl);
     char words[192] = "";
 
-    if (flags == UINT32_MAX || mbedtls_x509_crt_verify_info(words, sizeof(words), "", flags) < 0)
-        words[0] = '\0';
+    if (flags == 0 || flags == UINT32_MAX || mbedtls_x509_crt_verify_info(words, sizeof(words), "", flags) < 0)
+        snprintf(words, sizeof(words), "it cannot be read");
     for (char *byte = words; *byte != '\0'; byte++) {
         if (*byte == '\n')
             *byte = byte[1] == '\0' ? '\0' : ';';
@@ -147,6 +147,7 @@ static zlink_tls_progress_t session_fail_error(zlink_tls_session_t *session, int
     case MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE:
         return session_fail(session, "the peer refused: %s", alert_words(zlink_mbedtls_received_alert(&session->ssl)));
     case MBEDTLS_ERR_X509_CERT_VERIFY_FAILED:
+    case ZLINK_MBEDTLS_BAD_CERTIFICATE: /* also a certificate that is for another use */
         return session_fail_verify(session);
 #ifdef MBEDTLS_ERR_SSL_NO_CLIENT_CERTIFICATE
     case MBEDTLS_ERR_SSL_NO_CLIENT_CERTIFICATE:
@@ -178,17 +179,16 @@ static zlink_tls_progress_t session_handshake(zlink_tls_session_t *session)
     while (!zlink_mbedtls_handshake_is_over(&session->ssl)) {
         int result;
 
-        if (session->steps++ >= HANDSHAKE_STEPS_MAX)
-            return session_fail(session, "%s", "the handshake takes too many steps");
         result = mbedtls_ssl_handshake_step(&session->ssl);
-        if (result == MBEDTLS_ERR_SSL_WANT_READ && session->input_size > 0)
-            continue; /* it dealt with a message that was none of the expected ones */
         if (result == MBEDTLS_ERR_SSL_WANT_READ && session->handshake_bytes > HANDSHAKE_BYTES_MAX)
             return session_fail(session, "%s", "the handshake takes too many bytes");
-        if (result == MBEDTLS_ERR_SSL_WANT_READ)
+        if (result == MBEDTLS_ERR_SSL_WANT_READ && session->input_size == 0)
             return ZLINK_TLS_MORE;
-        if (result != 0)
+        /* WANT_READ with bytes left: it dealt with a message that was none of the expected ones. */
+        if (result != 0 && result != MBEDTLS_ERR_SSL_WANT_READ)
             return session_fail_error(session, result);
+        if (++session->steps > HANDSHAKE_STEPS_MAX)
+            return session_fail(session, "%s", "the handshake takes too many steps");
     }
     if (!session_take_identity(session))
         return ZLINK_TLS_FAILED;

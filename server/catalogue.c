@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "proto/wire.h"
 
 zlink_catalogue_t *zlink_catalogue_create(void)
 {
@@ -82,7 +83,9 @@ static const char *name_problem(const char *name)
 {
     if (!name || !*name)
         return "it needs a name";
-    return strlen(name) > ZLINK_NAME_BYTES_MAX ? "its name is longer than 255 bytes" : NULL;
+    if (strlen(name) > ZLINK_NAME_BYTES_MAX)
+        return "its name is longer than 255 bytes";
+    return zlink_wire_name_is_valid(name) ? NULL : "its name is not UTF-8 without control characters";
 }
 
 static const char *row_problem(const zlink_handler_t *row)

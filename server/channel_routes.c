@@ -100,6 +100,11 @@ zlink_status_t zlink_channel_routes_add_local(zlink_channel_routes_t *routes, co
     return zlink_channel_routes_add(routes, channel, NULL, routes->own_node_id);
 }
 
+zlink_status_t zlink_channel_routes_know(zlink_channel_routes_t *routes, const char *channel)
+{
+    return find_or_make(routes, channel) ? ZLINK_OK : ZLINK_CAPACITY_EXCEEDED;
+}
+
 zlink_status_t zlink_channel_routes_add(zlink_channel_routes_t *routes, const char *channel, zlink_peer_link_t *link,
                                         const char *node_id)
 {

@@ -31,6 +31,9 @@ void zlink_channel_routes_destroy(zlink_channel_routes_t *routes);
 /* This node serves the channel. ZLINK_CAPACITY_EXCEEDED at the limit or without memory. */
 zlink_status_t zlink_channel_routes_add_local(zlink_channel_routes_t *routes, const char *channel);
 
+/* Somebody serves the channel, but takes no new calls now. ZLINK_CAPACITY_EXCEEDED as above. */
+zlink_status_t zlink_channel_routes_know(zlink_channel_routes_t *routes, const char *channel);
+
 /* `node_id` orders the members and must live as long as the link. */
 zlink_status_t zlink_channel_routes_add(zlink_channel_routes_t *routes, const char *channel, zlink_peer_link_t *link,
                                         const char *node_id);

@@ -71,10 +71,14 @@ zlink_peer_link_t *zlink_mesh_find_peer(zlink_mesh_t *mesh, const char *name, co
 
 /* ---- routes ---- */
 
-static bool is_member(const zlink_peer_link_t *link, const zlink_wire_channel_t *channel)
+static zlink_status_t join_route(zlink_peer_link_t *link, const zlink_wire_channel_t *channel)
 {
-    return link->state == ZLINK_LINK_READY && link->peer.role == ZLINK_ROLE_SERVER && !link->peer.draining &&
-           channel->weight > 0;
+    zlink_channel_routes_t *routes = link->mesh->routes;
+    if (link->state != ZLINK_LINK_READY || link->peer.role != ZLINK_ROLE_SERVER)
+        return ZLINK_OK;
+    if (link->peer.draining || channel->weight == 0) /* known, but not to be had now (TR-32) */
+        return zlink_channel_routes_know(routes, channel->name);
+    return zlink_channel_routes_add(routes, channel->name, link, link->peer.node_id);
 }
 
 static void members_changed(zlink_mesh_t *mesh, const char *channel)
@@ -96,8 +100,7 @@ static void join_routes(zlink_peer_link_t *link)
 {
     for (size_t i = 0; i < link->peer.channel_count; i++) {
         const zlink_wire_channel_t *channel = &link->peer.channels[i];
-        if (is_member(link, channel) &&
-            zlink_channel_routes_add(link->mesh->routes, channel->name, link, link->peer.node_id) != ZLINK_OK)
+        if (join_route(link, channel) != ZLINK_OK)
             zlink_log(ZLINK_LOG_ERROR, "zlink.channel.unroutable", ZLINK_LOG_S("channel", channel->name),
                       ZLINK_LOG_S("peer", link->peer.node_id),
                       ZLINK_LOG_S("reason", "too many channels, or no memory"));

@@ -100,7 +100,7 @@ char *zlink_node_status_json(const zlink_node_t *node)
     cJSON_AddStringToObject(status, "mesh", node->identity.mesh);
     cJSON_AddStringToObject(status, "name", node->identity.name);
     cJSON_AddStringToObject(status, "node_id", node->identity.node_id);
-    cJSON_AddStringToObject(status, "state", zlink_node_state_name(atomic_load(&node->state)));
+    cJSON_AddStringToObject(status, "state", zlink_node_state_name((zlink_node_state_t)atomic_load(&node->state)));
     cJSON_AddStringToObject(status, "listen", address ? address : "");
     cJSON_AddStringToObject(status, "io_uring", features);
     add_process(status, node);

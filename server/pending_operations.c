@@ -82,10 +82,14 @@ zlink_outbound_call_t *zlink_pending_operations_take(zlink_pending_operations_t 
     return call;
 }
 
-zlink_outbound_call_t *zlink_pending_operations_any(const zlink_pending_operations_t *operations)
+zlink_outbound_call_t *zlink_pending_operations_any(zlink_pending_operations_t *operations)
 {
-    for (uint32_t i = 0; operations->count > 0 && i < operations->capacity; i++)
-        if (operations->slots[i].call)
-            return operations->slots[i].call;
-    return NULL;
+    if (operations->count == 0)
+        return NULL;
+    for (;; operations->cursor++) {
+        if (operations->cursor >= operations->capacity)
+            operations->cursor = 0;
+        if (operations->slots[operations->cursor].call)
+            return operations->slots[operations->cursor].call;
+    }
 }

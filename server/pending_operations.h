@@ -26,6 +26,7 @@ typedef struct zlink_pending_operations {
     uint32_t limit;
     uint32_t count;
     uint32_t first_free;
+    uint32_t cursor; /* where `any` looks next, so that taking all of them is one walk */
     uint64_t rounds; /* makes ids unique over time */
 } zlink_pending_operations_t;
 
@@ -41,7 +42,7 @@ zlink_outbound_call_t *zlink_pending_operations_find(const zlink_pending_operati
                                                      uint64_t reply_route_id);
 
 /* Any registered call, NULL where there is none: for the end of the mesh. */
-zlink_outbound_call_t *zlink_pending_operations_any(const zlink_pending_operations_t *operations);
+zlink_outbound_call_t *zlink_pending_operations_any(zlink_pending_operations_t *operations);
 
 /* The call, now the caller's alone; NULL when somebody took it before. */
 zlink_outbound_call_t *zlink_pending_operations_take(zlink_pending_operations_t *operations, uint64_t reply_route_id);

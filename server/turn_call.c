@@ -312,7 +312,7 @@ static uint64_t deadline_of(const zlink_application_host_t *host, const zlink_tu
 
 zlink_status_t zlink_turn_call(zlink_turn_t *turn, const zlink_turn_call_plan_t *plan)
 {
-    zlink_call_destination_t destination = {ZLINK_CALL_TO_MESH};
+    zlink_call_destination_t destination = {.place = ZLINK_CALL_TO_MESH};
     zlink_turn_call_record_t *call = NULL;
     zlink_status_t status = check(turn, plan);
     if (status != ZLINK_OK)

@@ -1,0 +1,2 @@
+zlink_unit_test(serial_execution_queue zlink_exec)
+zlink_unit_test(turn zlink_exec)

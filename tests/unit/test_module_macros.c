@@ -106,8 +106,10 @@ static void test_a_module_loads_and_registers(void **state)
     int module;
 
     (void)state;
-    if (object == NULL)
+    if (object == NULL) {
         fail_msg("%s", dlerror());
+        return;
+    }
     descriptor = dlsym(object, ZLINK_MODULE_DESCRIPTOR_SYMBOL);
     assert_non_null(descriptor);
     assert_int_equal(descriptor->magic, ZLINK_MODULE_MAGIC);

@@ -1,0 +1,346 @@
+/*
+ * The holder's side. What it takes from a lane's chain goes, oldest first, into a private list per lane, so that one
+ * swap brings in everything that has come since the last look. One load of the application word per turn boundary tells
+ * whether there is anything new in any of the three places.
+ */
+#include "exec/serial_execution_queue_drain.h"
+
+#include <assert.h>
+
+#include "base/container_of.h"
+
+#define RELEASE_BATCH 64 /* reservations given back at the latest */
+
+/* ---- private lists: `last` is the newest item, whose `next` is the oldest ---- */
+
+static void list_append(zlink_work_item_t **last, zlink_work_item_t *newest_first)
+{
+    zlink_work_item_t *newest = newest_first;
+    zlink_work_item_t *oldest = NULL;
+
+    if (!newest)
+        return;
+    for (zlink_work_item_t *item = newest_first, *next; item; item = next) {
+        next = item->next;
+        item->next = oldest;
+        oldest = item;
+    }
+    if (*last) {
+        newest->next = (*last)->next;
+        (*last)->next = oldest;
+    } else {
+        newest->next = oldest;
+    }
+    *last = newest;
+}
+
+static zlink_work_item_t *list_pop(zlink_work_item_t **last)
+{
+    zlink_work_item_t *oldest = (*last)->next;
+    if (oldest == *last)
+        *last = NULL;
+    else
+        (*last)->next = oldest->next;
+    return oldest;
+}
+
+/* ---- reservations ---- */
+
+/* What to subtract from a lane's counters for the items that have ended since the last time. */
+static uint64_t take_released(zlink_worker_t *worker, zlink_execution_lane_t lane)
+{
+    uint64_t released = worker->released_items[lane] * ZLINK_COUNTER_ONE_ITEM + worker->released_bytes[lane];
+    worker->released_items[lane] = 0;
+    worker->released_bytes[lane] = 0;
+    return released;
+}
+
+static void give_back_lifecycle(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue)
+{
+    uint64_t released = take_released(worker, ZLINK_LANE_LIFECYCLE);
+    if (released)
+        __sync_fetch_and_sub(&queue->lifecycle.counters, released);
+}
+
+static void give_back(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue)
+{
+    uint64_t released = take_released(worker, ZLINK_LANE_APPLICATION);
+    if (released)
+        __sync_fetch_and_sub(&queue->application.counters, released);
+    give_back_lifecycle(worker, queue);
+}
+
+/* ---- bringing in ---- */
+
+static zlink_lane_word_t take_chain(zlink_worker_t *worker, zlink_lane_word_t *word, zlink_execution_lane_t lane)
+{
+    uint64_t released = take_released(worker, lane);
+    zlink_lane_word_t seen = zlink_lane_word_read(word);
+    zlink_lane_word_t next;
+
+    do {
+        next.chain = 0;
+        next.counters = seen.counters - released;
+    } while (!zlink_lane_word_replace(word, &seen, next));
+    return seen;
+}
+
+static void bring_in(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue)
+{
+    if (!zlink_lane_word_chain(&queue->application))
+        return;
+    zlink_lane_word_t taken = take_chain(worker, &queue->application, ZLINK_LANE_APPLICATION);
+    list_append(&queue->application_last, zlink_lane_word_newest(taken.chain));
+    if (!(taken.chain & ZLINK_CHAIN_ATTENTION))
+        return;
+    taken = take_chain(worker, &queue->lifecycle, ZLINK_LANE_LIFECYCLE);
+    list_append(&queue->lifecycle_last, zlink_lane_word_newest(taken.chain));
+    list_append(&queue->barrier_last, atomic_exchange(&queue->barrier, NULL));
+}
+
+/* ---- quiescence ---- */
+
+/* Tells those who waited for the items of the earlier epoch, then begins the next round, if anybody waits for one. */
+static void quiet(zlink_serial_execution_queue_t *queue)
+{
+    while (queue->unended_before == 0 && (queue->quiescing || queue->quiescing_next)) {
+        zlink_quiescence_t *reached = queue->quiescing;
+        queue->quiescing = queue->quiescing_next;
+        queue->quiescing_next = NULL;
+        if (queue->quiescing) {
+            queue->epoch++;
+            queue->unended_before = queue->suspended;
+        }
+        while (reached) {
+            zlink_quiescence_t *next = reached->next;
+            reached->reached(reached);
+            reached = next;
+        }
+    }
+}
+
+static void pass_mark(zlink_serial_execution_queue_t *queue, zlink_work_item_t *mark)
+{
+    zlink_quiescence_t *quiescence = mark->lane == ZLINK_LANE_APPLICATION
+                                         ? ZLINK_CONTAINER_OF(mark, zlink_quiescence_t, application_mark)
+                                         : ZLINK_CONTAINER_OF(mark, zlink_quiescence_t, lifecycle_mark);
+    if (++quiescence->marks_passed == 1) {
+        queue->marks_halfway++;
+        return;
+    }
+    /* Everything before it has been started. It waits for what is suspended now: that is the earlier epoch. */
+    queue->marks_halfway--;
+    quiescence->next = queue->quiescing_next;
+    queue->quiescing_next = quiescence;
+    quiet(queue);
+}
+
+static bool at_mark(const zlink_work_item_t *last)
+{
+    return last && last->next->run == NULL;
+}
+
+static void pass_marks(zlink_serial_execution_queue_t *queue)
+{
+    while (at_mark(queue->application_last))
+        pass_mark(queue, list_pop(&queue->application_last));
+    while (at_mark(queue->lifecycle_last))
+        pass_mark(queue, list_pop(&queue->lifecycle_last));
+}
+
+/* ---- the slice ---- */
+
+void zlink_serial_execution_queue_begin_slice(zlink_serial_execution_queue_t *queue, zlink_worker_t *worker)
+{
+    assert(!worker->driving && queue->home == worker);
+    worker->driving = queue;
+    worker->slice_items = 0;
+    worker->slice_started_ns = zlink_clock_now_ns(worker->pool->clock);
+    if (queue->held) {
+        /* Its turn goes on, and the authority with it. */
+        assert(atomic_load_explicit(&queue->hold, memory_order_relaxed) == ZLINK_HOLD_READY);
+        atomic_store_explicit(&queue->hold, ZLINK_HOLD_NONE, memory_order_relaxed);
+        return;
+    }
+    queue->authority = ++worker->authorities * worker->pool->worker_count + worker->index;
+}
+
+static bool over_budget(const zlink_worker_t *worker, const zlink_serial_execution_queue_t *queue)
+{
+    uint64_t budget_ns = queue->policy->owner_time_budget_ms * ZLINK_NS_PER_MS;
+    return zlink_clock_now_ns(worker->pool->clock) - worker->slice_started_ns >= budget_ns;
+}
+
+/* Everything has ended, and nothing can come any more: false where a barrier did after all. */
+static bool end_queue(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue)
+{
+    zlink_work_item_t *none = NULL;
+
+    if (!atomic_compare_exchange_strong(&queue->barrier, &none, ZLINK_BARRIER_ENDED)) {
+        list_append(&queue->barrier_last, atomic_exchange(&queue->barrier, NULL));
+        return false;
+    }
+    assert(!queue->quiescing && !queue->quiescing_next && queue->unended_before == 0);
+    zlink_queue_closed_t closed = atomic_load_explicit(&queue->closed, memory_order_relaxed);
+    worker->driving = NULL;
+    closed(queue);
+    return true;
+}
+
+/* Of a closed application lane: nothing is in it and nothing will come back to it. */
+static bool application_has_ended(const zlink_serial_execution_queue_t *queue, uint64_t counters)
+{
+    return (counters & ZLINK_COUNTER_CLOSED) && zlink_lane_word_items(counters) == 0 && queue->suspended == 0 &&
+           queue->marks_halfway == 0;
+}
+
+/* The lifecycle lane was closed before the application lane was, so it only gets emptier. */
+static bool lifecycle_has_ended(const zlink_serial_execution_queue_t *queue)
+{
+    return !zlink_lane_word_chain(&queue->lifecycle) &&
+           zlink_lane_word_items(zlink_lane_word_counters(&queue->lifecycle)) == 0;
+}
+
+/* Nothing is left to run: lets the queue go. False where something came in. */
+static bool end_slice(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue)
+{
+    give_back_lifecycle(worker, queue);
+    uint64_t released = take_released(worker, ZLINK_LANE_APPLICATION);
+    zlink_lane_word_t seen = zlink_lane_word_read(&queue->application);
+    for (;;) {
+        zlink_lane_word_t next = {.chain = 0, .counters = seen.counters - released};
+        if (seen.chain) {
+            if (released)
+                __sync_fetch_and_sub(&queue->application.counters, released);
+            return false;
+        }
+        if (application_has_ended(queue, next.counters)) {
+            /* The swap tells whether chain and counters belong together, and orders what is read next. */
+            if (!zlink_lane_word_replace(&queue->application, &seen, next))
+                continue;
+            released = 0;
+            seen = next;
+            if (lifecycle_has_ended(queue))
+                return end_queue(worker, queue);
+        }
+        next.counters &= ~ZLINK_COUNTER_SCHEDULED;
+        if (zlink_lane_word_replace(&queue->application, &seen, next))
+            break;
+    }
+    /* From here on the queue may be anybody's, or gone. */
+    worker->driving = NULL;
+    return true;
+}
+
+/* The table of contract 003 §7. */
+static zlink_work_item_t *choose(zlink_serial_execution_queue_t *queue)
+{
+    if (queue->barrier_last)
+        return list_pop(&queue->barrier_last);
+    if (queue->lifecycle_last && !(queue->yield_debt && queue->application_last)) {
+        if (++queue->lifecycle_burst >= queue->policy->lifecycle_burst_limit) {
+            queue->yield_debt = true;
+            queue->lifecycle_burst = 0;
+        }
+        return list_pop(&queue->lifecycle_last);
+    }
+    queue->yield_debt = false;
+    queue->lifecycle_burst = 0;
+    return list_pop(&queue->application_last);
+}
+
+static zlink_work_item_t *enter(zlink_worker_t *worker, zlink_work_item_t *item)
+{
+    worker->item = item;
+    worker->item_bytes = item->reserved_bytes;
+    worker->item_lane = item->lane;
+    worker->item_epoch = item->epoch;
+    worker->slice_items++;
+    zlink_worker_count(&worker->items);
+    return item;
+}
+
+zlink_work_item_t *zlink_serial_execution_queue_next(zlink_worker_t *worker)
+{
+    zlink_serial_execution_queue_t *queue = worker->driving;
+    zlink_work_item_t *item = queue->held;
+
+    assert(!worker->item);
+    if (item) {
+        queue->held = NULL;
+        return enter(worker, item);
+    }
+    for (;;) {
+        bring_in(worker, queue);
+        pass_marks(queue);
+        if (queue->barrier_last || queue->lifecycle_last || queue->application_last)
+            break;
+        if (end_slice(worker, queue))
+            return NULL;
+    }
+    if (worker->slice_items > 0 && over_budget(worker, queue)) {
+        give_back(worker, queue);
+        worker->driving = NULL;
+        zlink_worker_ready(queue);
+        return NULL;
+    }
+    item = choose(queue);
+    if (item->resumed) {
+        item->resumed = false;
+        queue->suspended--;
+    } else {
+        item->epoch = queue->epoch;
+    }
+    return enter(worker, item);
+}
+
+static void item_done(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue)
+{
+    if (worker->item_lane != ZLINK_LANE_NONE) {
+        worker->released_items[worker->item_lane]++;
+        worker->released_bytes[worker->item_lane] += worker->item_bytes;
+        if (worker->released_items[ZLINK_LANE_APPLICATION] + worker->released_items[ZLINK_LANE_LIFECYCLE] >=
+            RELEASE_BATCH)
+            give_back(worker, queue);
+    }
+    if (worker->item_epoch != queue->epoch) {
+        assert(queue->unended_before > 0);
+        queue->unended_before--;
+        quiet(queue);
+    }
+}
+
+/* The queue stands still until its held item is resumed, which may have happened already. */
+static void hold(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue, zlink_work_item_t *item)
+{
+    give_back(worker, queue);
+    queue->held = item;
+    worker->driving = NULL;
+    if (atomic_exchange(&queue->hold, ZLINK_HOLD_STANDING) == ZLINK_HOLD_READY) {
+        atomic_store_explicit(&queue->hold, ZLINK_HOLD_NONE, memory_order_relaxed);
+        worker->driving = queue;
+    }
+}
+
+void zlink_serial_execution_queue_ran(zlink_worker_t *worker, zlink_work_result_t result)
+{
+    zlink_serial_execution_queue_t *queue = worker->driving;
+    zlink_work_item_t *item = worker->item;
+
+    assert(queue && item);
+    worker->item = NULL;
+    switch (result) {
+    case ZLINK_WORK_DONE:
+        item_done(worker, queue);
+        return;
+    case ZLINK_WORK_SUSPENDED:
+        queue->suspended++;
+        zlink_worker_count(&worker->suspensions);
+        return;
+    case ZLINK_WORK_HELD:
+        zlink_worker_count(&worker->suspensions);
+        hold(worker, queue, item);
+        return;
+    }
+    assert(false && "a work item answers one of the three");
+}

@@ -1,0 +1,105 @@
+/*
+ * exec/worker.h: one thread of a worker pool, and the loop that runs owners on it. Private to exec.
+ *
+ * The loop runs on a pooled stack. It takes a ready queue and drives its items one after the other. A handler that
+ * waits leaves its stack behind, the loop's frames below it included; the loop then starts anew on a fresh stack. When
+ * the handler is to go on, the loop's current stack is given up and the old one continues. So nothing that the loop
+ * needs after an item has run may live in its locals: it is here, or in the queue.
+ */
+#ifndef ZLINK_EXEC_WORKER_H
+#define ZLINK_EXEC_WORKER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/timer_wheel.h"
+#include "exec/coroutine.h"
+#include "exec/ready_ring.h"
+#include "exec/serial_execution_queue.h"
+#include "exec/stack_pool.h"
+#include "exec/turn.h"
+#include "exec/worker_pool.h"
+
+#define ZLINK_CACHE_LINE_BYTES 64
+
+struct zlink_worker {
+    /* Any thread. */
+    zlink_ready_ring_t ready;
+    _Atomic uint32_t sleeping; /* the futex it sleeps on: 1 = asleep or about to be */
+    char padding[ZLINK_CACHE_LINE_BYTES];
+
+    /* Its own thread; the numbers may be read by any. */
+    zlink_worker_pool_t *pool;
+    unsigned index;
+    pthread_t thread;
+
+    zlink_serial_execution_queue_t *driving; /* the queue whose authority it holds */
+    zlink_work_item_t *item;                 /* the item that runs; NULL between items */
+    zlink_turn_t *turn;                      /* the same where it is a turn */
+    uint64_t item_bytes;                     /* kept from the item, which may be freed when it is done */
+    uint8_t item_lane;
+    uint8_t item_epoch;
+    uint32_t slice_items; /* run since it took the queue up */
+    uint64_t slice_started_ns;
+    uint64_t released_bytes[2]; /* reservations of items that ended, not given back yet; by lane */
+    uint32_t released_items[2];
+    uint64_t authorities; /* acquired so far */
+
+    zlink_coroutine_t native;
+    zlink_coroutine_t *stack;   /* the loop runs on it */
+    zlink_coroutine_t *left;    /* a handler has just left it to wait, and … */
+    zlink_work_result_t answer; /* … this is what its run would have answered */
+    zlink_coroutine_t *retired; /* given up for a handler that goes on */
+    zlink_stack_list_t stacks;
+
+    zlink_timer_wheel_t timers;
+    uint32_t clock_moves_seen;
+
+    _Atomic uint64_t items;
+    _Atomic uint64_t suspensions;
+    _Atomic uint64_t steals;
+};
+
+struct zlink_worker_pool {
+    const zlink_clock_t *clock;
+    unsigned worker_count;
+    unsigned workers_started;
+    zlink_stack_pool_t stacks;
+    _Atomic uint32_t next_home;
+    char padding[ZLINK_CACHE_LINE_BYTES];
+
+    /* Parking: see worker.c. */
+    _Atomic uint32_t idle;
+    _Atomic uint32_t searching;
+    _Atomic uint32_t clock_moves;
+    _Atomic bool stopping;
+
+    zlink_worker_t *workers[]; /* as many as worker_count */
+};
+
+/* The thread's function; its argument is the worker, whose first stack is taken. */
+void *zlink_worker_main(void *argument);
+
+/* Puts a queue whose `scheduled` flag the caller has set into its home's ring and wakes whoever should run it. */
+void zlink_worker_ready(zlink_serial_execution_queue_t *queue);
+
+/* Ends its sleep. False where it was awake. */
+bool zlink_worker_wake(zlink_worker_t *worker);
+
+/* For turn.c, on the worker's thread: leaves the current stack, so that the loop goes on with `answer` on `fresh`.
+ * Returns when zlink_worker_return_to is called with that stack. */
+void zlink_worker_leave_stack(zlink_worker_t *worker, zlink_coroutine_t *fresh, zlink_work_result_t answer);
+
+/* Gives the current stack up and goes on on `parked`. */
+void zlink_worker_return_to(zlink_worker_t *worker, zlink_coroutine_t *parked) __attribute__((noreturn));
+
+/* A number that only its own thread changes. */
+static inline void zlink_worker_count(_Atomic uint64_t *number)
+{
+    atomic_store_explicit(number, atomic_load_explicit(number, memory_order_relaxed) + 1, memory_order_relaxed);
+}
+
+#endif

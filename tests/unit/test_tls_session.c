@@ -1,0 +1,485 @@
+/* TLS without sockets: two sessions, or one and a peer that does not keep our rules. */
+#include "harness.h"
+
+#include <mbedtls/ssl.h>
+
+#include "tls_fixture.h"
+
+#include "base/memory.h"
+#include "net/tls_session.h"
+
+static tls_fixture_t fixture;
+static tls_files_t files_a;
+static tls_files_t files_b;
+static zlink_tls_context_t *context_a;
+static zlink_tls_context_t *context_b;
+
+static int set_up(void **state)
+{
+    (void)state;
+    tls_fixture_init(&fixture);
+    tls_fixture_authority(&fixture, "ca");
+    tls_fixture_authority(&fixture, "foreign");
+    files_a = tls_fixture_node(&fixture, "ca", "mesh", "node-a");
+    files_b = tls_fixture_node(&fixture, "ca", "mesh", "node-b");
+    context_a = tls_fixture_context(&files_a);
+    context_b = tls_fixture_context(&files_b);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    zlink_tls_context_destroy(context_a);
+    zlink_tls_context_destroy(context_b);
+    tls_fixture_release(&fixture);
+    return 0;
+}
+
+/* ---- one of our sessions ---- */
+
+typedef struct side {
+    zlink_tls_session_t *session;
+    zlink_byte_buffer_t plain;
+    zlink_byte_buffer_t wire;
+    zlink_tls_progress_t progress;
+} side_t;
+
+static void side_open(side_t *side, const zlink_tls_context_t *context, zlink_tls_side_t which)
+{
+    *side = (side_t){.session = zlink_tls_session_create(context, which)};
+    assert_non_null(side->session);
+}
+
+static void side_release(side_t *side)
+{
+    zlink_tls_session_destroy(side->session);
+    zlink_byte_buffer_release(&side->plain);
+    zlink_byte_buffer_release(&side->wire);
+}
+
+/* Gives it `size` bytes at `bytes`; the last progress stays, HANDSHAKEN being passed over. */
+static void side_feed(side_t *side, const uint8_t *bytes, size_t size)
+{
+    if (side->progress == ZLINK_TLS_FAILED || side->progress == ZLINK_TLS_ENDED)
+        return;
+    do {
+        size_t used = 0;
+
+        side->progress = zlink_tls_session_feed(side->session, bytes, size, &used, &side->plain, &side->wire);
+        bytes += used;
+        size -= used;
+    } while (side->progress == ZLINK_TLS_HANDSHAKEN);
+}
+
+/* Moves what `from` has for the other side, `step` bytes at a time. */
+static bool side_move(side_t *from, side_t *to, size_t step)
+{
+    const bool any = zlink_byte_buffer_size(&from->wire) > 0;
+
+    while (zlink_byte_buffer_size(&from->wire) > 0) {
+        size_t size = zlink_byte_buffer_size(&from->wire);
+
+        if (size > step)
+            size = step;
+        side_feed(to, zlink_byte_buffer_bytes(&from->wire), size);
+        zlink_byte_buffer_consume(&from->wire, size);
+    }
+    return any;
+}
+
+static void sides_pump(side_t *client, side_t *server, size_t step)
+{
+    bool any = true;
+
+    side_feed(client, NULL, 0);
+    while (any) {
+        any = side_move(client, server, step);
+        any = side_move(server, client, step) || any;
+    }
+}
+
+/* ---- a peer that is mbedtls alone ---- */
+
+typedef struct raw {
+    mbedtls_ssl_context ssl;
+    mbedtls_ssl_config config;
+    mbedtls_x509_crt authorities;
+    mbedtls_x509_crt certificate;
+    mbedtls_pk_context key;
+    zlink_byte_buffer_t in;
+    zlink_byte_buffer_t out;
+} raw_t;
+
+static int raw_send(void *context, const unsigned char *bytes, size_t size)
+{
+    raw_t *raw = context;
+
+    return zlink_byte_buffer_append(&raw->out, bytes, size) ? (int)size : -1;
+}
+
+static int raw_receive(void *context, unsigned char *bytes, size_t size)
+{
+    raw_t *raw = context;
+
+    if (zlink_byte_buffer_size(&raw->in) == 0)
+        return MBEDTLS_ERR_SSL_WANT_READ;
+    if (size > zlink_byte_buffer_size(&raw->in))
+        size = zlink_byte_buffer_size(&raw->in);
+    memcpy(bytes, zlink_byte_buffer_bytes(&raw->in), size);
+    zlink_byte_buffer_consume(&raw->in, size);
+    return (int)size;
+}
+
+/* A client that believes everything. `files` NULL: shows no certificate. */
+static void raw_open(raw_t *raw, const tls_files_t *files)
+{
+    memset(raw, 0, sizeof(*raw));
+    mbedtls_ssl_init(&raw->ssl);
+    mbedtls_ssl_config_init(&raw->config);
+    mbedtls_x509_crt_init(&raw->certificate);
+    mbedtls_pk_init(&raw->key);
+    assert_int_equal(mbedtls_ssl_config_defaults(&raw->config, MBEDTLS_SSL_IS_CLIENT, MBEDTLS_SSL_TRANSPORT_STREAM,
+                                                 MBEDTLS_SSL_PRESET_DEFAULT),
+                     0);
+    mbedtls_ssl_conf_rng(&raw->config, mbedtls_ctr_drbg_random, &fixture.random);
+    mbedtls_ssl_conf_authmode(&raw->config, MBEDTLS_SSL_VERIFY_NONE);
+    if (files != NULL) {
+        assert_int_equal(mbedtls_x509_crt_parse_file(&raw->certificate, files->certificate), 0);
+        assert_int_equal(mbedtls_pk_parse_keyfile(&raw->key, files->key, NULL), 0);
+        assert_int_equal(mbedtls_ssl_conf_own_cert(&raw->config, &raw->certificate, &raw->key), 0);
+    }
+}
+
+static void raw_start(raw_t *raw)
+{
+    assert_int_equal(mbedtls_ssl_setup(&raw->ssl, &raw->config), 0);
+    mbedtls_ssl_set_bio(&raw->ssl, raw, raw_send, raw_receive, NULL);
+}
+
+static void raw_release(raw_t *raw)
+{
+    mbedtls_ssl_free(&raw->ssl);
+    mbedtls_ssl_config_free(&raw->config);
+    mbedtls_x509_crt_free(&raw->certificate);
+    mbedtls_pk_free(&raw->key);
+    zlink_byte_buffer_release(&raw->in);
+    zlink_byte_buffer_release(&raw->out);
+}
+
+/* Handshakes `raw` with our server until nothing moves. Answers what raw ended with. */
+static int raw_handshake(raw_t *raw, side_t *server)
+{
+    int result;
+
+    for (;;) {
+        result = mbedtls_ssl_handshake(&raw->ssl);
+        const bool sent = zlink_byte_buffer_size(&raw->out) > 0;
+
+        if (sent) {
+            side_feed(server, zlink_byte_buffer_bytes(&raw->out), zlink_byte_buffer_size(&raw->out));
+            zlink_byte_buffer_consume(&raw->out, zlink_byte_buffer_size(&raw->out));
+        }
+        if (zlink_byte_buffer_size(&server->wire) > 0) {
+            zlink_byte_buffer_append(&raw->in, zlink_byte_buffer_bytes(&server->wire),
+                                     zlink_byte_buffer_size(&server->wire));
+            zlink_byte_buffer_consume(&server->wire, zlink_byte_buffer_size(&server->wire));
+        } else if (!sent || result == 0) {
+            return result;
+        }
+        if (result != 0 && result != MBEDTLS_ERR_SSL_WANT_READ)
+            return result;
+    }
+}
+
+/* ---- good cases ---- */
+
+static void test_tls_session_mutual_handshake_and_bytes(void **state)
+{
+    static const size_t steps[] = {1, 7, 1000, 100000};
+    side_t client;
+    side_t server;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        side_open(&client, context_a, ZLINK_TLS_CLIENT);
+        side_open(&server, context_b, ZLINK_TLS_SERVER);
+        assert_null(zlink_tls_session_identity(client.session));
+        sides_pump(&client, &server, steps[i]);
+        assert_true(zlink_tls_session_is_handshaken(client.session));
+        assert_true(zlink_tls_session_is_handshaken(server.session));
+        assert_string_equal(zlink_tls_session_identity(client.session)->name, "node-b");
+        assert_string_equal(zlink_tls_session_identity(server.session)->name, "node-a");
+        assert_string_equal(zlink_tls_session_identity(server.session)->mesh, "mesh");
+        assert_string_equal(zlink_tls_session_cipher(client.session), "TLS-ECDHE-ECDSA-WITH-CHACHA20-POLY1305-SHA256");
+        assert_int_equal(zlink_tls_session_seal(client.session, (const uint8_t *)"hello", 5, &client.wire), ZLINK_OK);
+        sides_pump(&client, &server, steps[i]);
+        assert_int_equal(zlink_byte_buffer_size(&server.plain), 5);
+        assert_memory_equal(zlink_byte_buffer_bytes(&server.plain), "hello", 5);
+        zlink_tls_session_end(server.session, &server.wire);
+        sides_pump(&client, &server, steps[i]);
+        assert_int_equal(client.progress, ZLINK_TLS_ENDED);
+        side_release(&client);
+        side_release(&server);
+    }
+}
+
+/* 100,000 bytes are seven records and little more on the wire; sealing nothing sends nothing. */
+static void test_tls_session_seals_into_few_records(void **state)
+{
+    enum { SIZE = 100000 };
+    uint8_t *bytes = calloc(1, SIZE);
+    side_t client;
+    side_t server;
+
+    (void)state;
+    for (size_t i = 0; i < SIZE; i++)
+        bytes[i] = (uint8_t)(i * 31 + i / 251);
+    side_open(&client, context_a, ZLINK_TLS_CLIENT);
+    side_open(&server, context_b, ZLINK_TLS_SERVER);
+    sides_pump(&client, &server, 4096);
+    assert_int_equal(zlink_tls_session_seal(client.session, bytes, 0, &client.wire), ZLINK_OK);
+    assert_int_equal(zlink_byte_buffer_size(&client.wire), 0);
+    assert_int_equal(zlink_tls_session_seal(client.session, bytes, SIZE, &client.wire), ZLINK_OK);
+    assert_true(zlink_byte_buffer_size(&client.wire) <= SIZE + 7 * 29);
+    sides_pump(&client, &server, 4096);
+    assert_int_equal(zlink_byte_buffer_size(&server.plain), SIZE);
+    assert_memory_equal(zlink_byte_buffer_bytes(&server.plain), bytes, SIZE);
+    side_release(&client);
+    side_release(&server);
+    free(bytes);
+}
+
+/* ---- refused ---- */
+
+static void refuse_client(const tls_files_t *files, const char *reason)
+{
+    side_t server;
+    raw_t raw;
+
+    raw_open(&raw, files);
+    raw_start(&raw);
+    side_open(&server, context_a, ZLINK_TLS_SERVER);
+    assert_int_not_equal(raw_handshake(&raw, &server), 0);
+    assert_int_equal(server.progress, ZLINK_TLS_FAILED);
+    assert_false(zlink_tls_session_is_handshaken(server.session));
+    assert_null(zlink_tls_session_identity(server.session));
+    if (strstr(zlink_tls_session_reason(server.session), reason) == NULL)
+        fail_msg("expected '%s' in: %s", reason, zlink_tls_session_reason(server.session));
+    side_release(&server);
+    raw_release(&raw);
+}
+
+/* TR-93: a client without a certificate is refused. */
+static void test_tr93_client_without_certificate(void **state)
+{
+    (void)state;
+    refuse_client(NULL, "showed no certificate");
+}
+
+/* TR-92 TR-93: a certificate of a foreign authority, expired, or not for clients is refused, in words. */
+static void test_tr92_tr93_untrusted_client_certificates(void **state)
+{
+    const tls_wish_t expired = {
+        .name = "expired", .authority = "ca", .uris = {"zlink://mesh/expired"}, .not_after = "20210101000000"};
+    const tls_wish_t wrong_use = {
+        .name = "server-only", .authority = "ca", .uris = {"zlink://mesh/server-only"}, .server_only = true};
+    const tls_wish_t alone = {.name = "alone", .uris = {"zlink://mesh/alone"}};
+    tls_files_t files = tls_fixture_node(&fixture, "foreign", "mesh", "stranger");
+
+    (void)state;
+    refuse_client(&files, "not correctly signed by the trusted CA");
+    files = tls_fixture_make(&fixture, &alone);
+    refuse_client(&files, "not correctly signed by the trusted CA");
+    files = tls_fixture_make(&fixture, &expired);
+    refuse_client(&files, "validity has expired");
+    files = tls_fixture_make(&fixture, &wrong_use);
+    refuse_client(&files, "extendedKeyUsage");
+}
+
+/* A certificate of our authority without one good URI name gets through TLS itself and is refused right after it. */
+static void test_tls_session_bad_identity_is_refused_after_the_handshake(void **state)
+{
+    static const struct {
+        const char *uris[TLS_NAMES_MAX];
+        const char *reason;
+    } bad[] = {
+        {{NULL}, "no URI name"},
+        {{"zlink://mesh/a", "zlink://mesh/b"}, "more than one"},
+        {{"zlink://mesh/a b"}, "must be 1..64"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        tls_wish_t wish = {.name = "bad", .authority = "ca"};
+        tls_files_t files;
+        side_t server;
+        raw_t raw;
+
+        memcpy(wish.uris, bad[i].uris, sizeof(wish.uris));
+        files = tls_fixture_make(&fixture, &wish);
+        raw_open(&raw, &files);
+        raw_start(&raw);
+        side_open(&server, context_a, ZLINK_TLS_SERVER);
+        (void)raw_handshake(&raw, &server);
+        assert_int_equal(server.progress, ZLINK_TLS_FAILED);
+        assert_null(zlink_tls_session_identity(server.session));
+        assert_non_null(strstr(zlink_tls_session_reason(server.session), bad[i].reason));
+        side_release(&server);
+        raw_release(&raw);
+    }
+}
+
+/* TR-92: our client refuses a server of a foreign authority; the server hears why. */
+static void test_tr92_client_refuses_the_server(void **state)
+{
+    tls_files_t stranger = tls_fixture_node(&fixture, "foreign", "mesh", "stranger");
+    zlink_tls_context_t *context = tls_fixture_context(&stranger);
+    side_t client;
+    side_t server;
+
+    (void)state;
+    side_open(&client, context_a, ZLINK_TLS_CLIENT);
+    side_open(&server, context, ZLINK_TLS_SERVER);
+    sides_pump(&client, &server, 4096);
+    assert_int_equal(client.progress, ZLINK_TLS_FAILED);
+    assert_non_null(strstr(zlink_tls_session_reason(client.session), "not correctly signed by the trusted CA"));
+    assert_int_equal(server.progress, ZLINK_TLS_FAILED);
+    assert_non_null(
+        strstr(zlink_tls_session_reason(server.session), "the peer refused: certificate of an unknown authority"));
+    side_release(&client);
+    side_release(&server);
+    zlink_tls_context_destroy(context);
+}
+
+/* TLS 1.1, and suites that are not ours, find no server here. */
+static void test_tls_session_old_version_and_foreign_suites(void **state)
+{
+    static const int weak[] = {MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256,
+                               MBEDTLS_TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, 0};
+
+    (void)state;
+    for (int old = 0; old < 2; old++) {
+        side_t server;
+        raw_t raw;
+
+        raw_open(&raw, &files_b);
+        if (old)
+            mbedtls_ssl_conf_max_version(&raw.config, MBEDTLS_SSL_MAJOR_VERSION_3, MBEDTLS_SSL_MINOR_VERSION_2);
+        else
+            mbedtls_ssl_conf_ciphersuites(&raw.config, weak);
+        raw_start(&raw);
+        side_open(&server, context_a, ZLINK_TLS_SERVER);
+        assert_int_not_equal(raw_handshake(&raw, &server), 0);
+        assert_int_equal(server.progress, ZLINK_TLS_FAILED);
+        assert_true(zlink_tls_session_reason(server.session)[0] != '\0');
+        side_release(&server);
+        raw_release(&raw);
+    }
+}
+
+/* A peer that wants to negotiate again gets nowhere, and takes nothing down. */
+static void test_tls_session_renegotiation_is_refused(void **state)
+{
+    side_t server;
+    raw_t raw;
+    int result;
+
+    (void)state;
+    raw_open(&raw, &files_b);
+    mbedtls_ssl_conf_renegotiation(&raw.config, MBEDTLS_SSL_RENEGOTIATION_ENABLED);
+    raw_start(&raw);
+    side_open(&server, context_a, ZLINK_TLS_SERVER);
+    assert_int_equal(raw_handshake(&raw, &server), 0);
+    result = mbedtls_ssl_renegotiate(&raw.ssl);
+    for (int i = 0; i < 5 && result == MBEDTLS_ERR_SSL_WANT_READ; i++) {
+        side_feed(&server, zlink_byte_buffer_bytes(&raw.out), zlink_byte_buffer_size(&raw.out));
+        zlink_byte_buffer_consume(&raw.out, zlink_byte_buffer_size(&raw.out));
+        zlink_byte_buffer_append(&raw.in, zlink_byte_buffer_bytes(&server.wire), zlink_byte_buffer_size(&server.wire));
+        zlink_byte_buffer_consume(&server.wire, zlink_byte_buffer_size(&server.wire));
+        result = mbedtls_ssl_renegotiate(&raw.ssl);
+    }
+    assert_int_not_equal(result, 0);
+    assert_int_equal(zlink_byte_buffer_size(&server.plain), 0);
+    side_release(&server);
+    raw_release(&raw);
+}
+
+/* Bytes that are no TLS, a damaged record, and a handshake that never gets on. */
+static void test_tls_session_garbage_ends_it(void **state)
+{
+    static const uint8_t http[] = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+    static const uint8_t warning[] = {21, 3, 3, 0, 2, 1, 90}; /* alert, warning, user_canceled */
+    side_t client;
+    side_t server;
+
+    (void)state;
+    side_open(&server, context_a, ZLINK_TLS_SERVER);
+    side_feed(&server, http, sizeof(http) - 1);
+    assert_int_equal(server.progress, ZLINK_TLS_FAILED);
+    side_release(&server);
+
+    side_open(&client, context_a, ZLINK_TLS_CLIENT);
+    side_open(&server, context_b, ZLINK_TLS_SERVER);
+    sides_pump(&client, &server, 4096);
+    assert_int_equal(zlink_tls_session_seal(client.session, (const uint8_t *)"hello", 5, &client.wire), ZLINK_OK);
+    client.wire.data[client.wire.start + zlink_byte_buffer_size(&client.wire) - 3] ^= 1;
+    side_move(&client, &server, 4096);
+    assert_int_equal(server.progress, ZLINK_TLS_FAILED);
+    assert_int_equal(zlink_byte_buffer_size(&server.plain), 0);
+    side_release(&client);
+    side_release(&server);
+
+    side_open(&server, context_a, ZLINK_TLS_SERVER);
+    for (int i = 0; i < 100000 && server.progress != ZLINK_TLS_FAILED; i++)
+        side_feed(&server, warning, sizeof(warning));
+    assert_int_equal(server.progress, ZLINK_TLS_FAILED);
+    side_release(&server);
+}
+
+/* Each of our allocations fails once: the session fails or goes on, and bytes that come out are right. */
+static void test_tls_session_survives_failing_allocations(void **state)
+{
+    (void)state;
+    for (int64_t n = 0; n < 12; n++) {
+        side_t client = {0};
+        side_t server = {0};
+
+        zlink_memory_fail_after(n);
+        client.session = zlink_tls_session_create(context_a, ZLINK_TLS_CLIENT);
+        server.session = zlink_tls_session_create(context_b, ZLINK_TLS_SERVER);
+        if (client.session != NULL && server.session != NULL) {
+            sides_pump(&client, &server, 700);
+            if (zlink_tls_session_is_handshaken(client.session) && client.progress != ZLINK_TLS_FAILED &&
+                zlink_tls_session_seal(client.session, (const uint8_t *)"hello", 5, &client.wire) == ZLINK_OK) {
+                sides_pump(&client, &server, 700);
+                if (server.progress != ZLINK_TLS_FAILED) {
+                    assert_int_equal(zlink_byte_buffer_size(&server.plain), 5);
+                    assert_memory_equal(zlink_byte_buffer_bytes(&server.plain), "hello", 5);
+                }
+            }
+        }
+        zlink_memory_fail_after(-1);
+        side_release(&client);
+        side_release(&server);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_tls_session_mutual_handshake_and_bytes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_tls_session_seals_into_few_records, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_tr93_client_without_certificate, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_tr92_tr93_untrusted_client_certificates, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_tls_session_bad_identity_is_refused_after_the_handshake, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_tr92_client_refuses_the_server, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_tls_session_old_version_and_foreign_suites, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_tls_session_renegotiation_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_tls_session_garbage_ends_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_tls_session_survives_failing_allocations, set_up, tear_down),
+    };
+
+    return zlink_test_main(tests);
+}
