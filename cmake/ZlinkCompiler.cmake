@@ -6,6 +6,9 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_C_VISIBILITY_PRESET hidden)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
+# Assertions stay in what is shipped: a node that stops is better than one that goes on with a broken invariant.
+set(CMAKE_C_FLAGS_RELEASE "-O2 -g" CACHE STRING "" FORCE)
+
 option(ZLINK_WERROR "Warnings are errors" ON)
 set(ZLINK_SANITIZE "" CACHE STRING "address (with undefined), thread, fuzzer (with address), or empty")
 

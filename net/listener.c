@@ -136,8 +136,8 @@ static void listener_turn_away(zlink_listener_t *listener, int fd, const char *r
 {
     const uint64_t now_ms = zlink_reactor_now_ms(listener->reactor);
 
-    close(fd);
     zlink_counter_add(&zlink_counter_net_turned_away, 1);
+    close(fd);
     if (listener->logged_ms != 0 && now_ms + 1 - listener->logged_ms < LOG_EVERY_MS)
         return;
     listener->logged_ms = now_ms + 1;

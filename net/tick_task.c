@@ -12,6 +12,7 @@ void zlink_tick_list_init(zlink_tick_list_t *list)
 {
     list->first = NULL;
     list->last = &list->first;
+    list->marker = (zlink_tick_task_t){.run = marker_run};
 }
 
 void zlink_tick_list_add(zlink_tick_list_t *list, zlink_tick_task_t *task)
@@ -42,17 +43,17 @@ void zlink_tick_list_remove(zlink_tick_list_t *list, zlink_tick_task_t *task)
 
 bool zlink_tick_list_run(zlink_tick_list_t *list)
 {
-    zlink_tick_task_t marker = {.run = marker_run};
+    zlink_tick_task_t *marker = &list->marker;
     bool any = false;
 
     if (list->first == NULL)
         return false;
-    zlink_tick_list_add(list, &marker);
+    zlink_tick_list_add(list, marker);
     for (;;) {
         zlink_tick_task_t *task = list->first;
 
         zlink_tick_list_remove(list, task);
-        if (task == &marker)
+        if (task == marker)
             return any;
         any = true;
         task->run(task);

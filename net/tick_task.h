@@ -24,6 +24,7 @@ struct zlink_tick_task {
 typedef struct zlink_tick_list {
     zlink_tick_task_t *first;
     zlink_tick_task_t **last;
+    zlink_tick_task_t marker; /* where a run under way ends */
 } zlink_tick_list_t;
 
 static inline bool zlink_tick_task_is_waiting(const zlink_tick_task_t *task)

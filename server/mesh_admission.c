@@ -80,6 +80,8 @@ void zlink_mesh_connecting(zlink_dialer_t *dialer, zlink_stream_t *stream)
             zlink_stream_abort(stream, ZLINK_CAPACITY_EXCEEDED, "out of memory");
         if (link)
             zlink_mesh_close_link(link, ZLINK_CAPACITY_EXCEEDED, "out of memory");
+        else if (own->mesh->options.redial && !own->mesh->draining)
+            zlink_dialer_redial(dialer); /* there is no link whose end would do it */
     }
     if (!end)
         return;
@@ -302,6 +304,23 @@ static void opened(zlink_frame_connection_t *connection)
         zlink_frame_connection_abort(connection, ZLINK_CAPACITY_EXCEEDED, "out of memory");
 }
 
+/* Without certificates two nodes that dial each other learn it only from ADMIT. The rule is newcomer_wins(), seen from
+ * the dialer. True when the link that this node dialled stays. */
+static bool dialled_wins(zlink_peer_link_t *link, zlink_peer_link_t *existing, const zlink_wire_hello_t *peer)
+{
+    zlink_mesh_t *mesh = link->mesh;
+    bool same_life = strcmp(existing->peer.node_id, peer->node_id) == 0;
+    if (same_life && !existing->dialled && strcmp(mesh->identity.node_id, peer->node_id) > 0) {
+        strcpy(link->dialer->standby_for, link->name);
+        zlink_mesh_close_link(link, ZLINK_UNAVAILABLE, "the peer, whose node id is smaller, dials");
+        return false;
+    }
+    if (existing->dialer) /* another address of the same peer */
+        strcpy(existing->dialer->standby_for, link->name);
+    zlink_mesh_close_link(existing, ZLINK_UNAVAILABLE, "a later link to this peer replaces it");
+    return true;
+}
+
 static zlink_frame_verdict_t on_admit(zlink_link_end_t *end, const uint8_t *envelope, size_t size)
 {
     zlink_peer_link_t *link = end->link;
@@ -320,6 +339,9 @@ static zlink_frame_verdict_t on_admit(zlink_link_end_t *end, const uint8_t *enve
         return broken(end, "an ADMIT for another link");
     if (end->lane == ZLINK_CONNECTION_APPLICATION) {
         take_name(link, end, &peer);
+        zlink_peer_link_t *existing = zlink_mesh_find_peer(end->mesh, link->name, link);
+        if (existing && !dialled_wins(link, existing, &peer))
+            return ZLINK_FRAME_TAKEN;
         if (zlink_mesh_set_peer(link, &peer) != ZLINK_OK)
             return broken(end, "out of memory");
         link->state = ZLINK_LINK_COMPLETING;

@@ -207,8 +207,9 @@ static void link_gone(zlink_peer_link_t *link)
         dialer->link = NULL;
     if (wanted && !dialer->standby_for[0])
         zlink_dialer_redial(dialer->dialer);
-    /* An attempt that gave way to another link of the same peer must not wake what waits for that one. */
-    if (link->name[0] && !zlink_mesh_find_peer(mesh, link->name, link))
+    /* An attempt that gave way to another link of the same peer must not wake what waits for that one, nor one that
+     * reached this node itself. */
+    if (link->name[0] && strcmp(link->name, mesh->identity.name) != 0 && !zlink_mesh_find_peer(mesh, link->name, link))
         wake_standby(mesh, link->name);
     zlink_free(link->peer.channels);
     zlink_free(link->peer.spot_types);

@@ -134,7 +134,9 @@ void zlink_peer_link_submit(zlink_peer_link_t *link, zlink_outbound_call_t *call
         zlink_mesh_complete(link->mesh, call, ZLINK_PROTOCOL_ERROR, NULL); /* the peer takes no message that long */
         return;
     }
-    /* First come, first served: nobody overtakes calls that wait for room. */
+    /* First come, first served: nobody overtakes calls that wait for room. The first of them tries again now: where it
+     * was memory that was missing, no `drained` will come. */
+    zlink_peer_link_drained(link);
     if (TAILQ_EMPTY(&link->waiting) && try_submit(link, call))
         return;
     if (link->waiting_count == ZLINK_LINK_WAITING_MAX) {
