@@ -30,7 +30,7 @@ struct zlink_timer {
 typedef struct zlink_timer_wheel {
     uint64_t now_ms;
     size_t count;                                /* running timers */
-    zlink_timer_t *due; /* their deadline is over: they fire at the next advance */
+    zlink_timer_t *due;                          /* their deadline is over: they fire at the next advance */
     uint64_t occupied[ZLINK_TIMER_WHEEL_LEVELS]; /* a bit per slot that may hold timers */
     zlink_timer_t *slots[ZLINK_TIMER_WHEEL_LEVELS][ZLINK_TIMER_WHEEL_SLOTS];
 } zlink_timer_wheel_t;

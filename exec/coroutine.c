@@ -14,7 +14,7 @@
 
 /* What runs between the change of fiber and the change of stack must not be written into either's shadow of calls. */
 #if defined(ZLINK_TSAN) && defined(__clang__)
-#define BETWEEN_FIBERS __attribute__((no_sanitize("thread")))
+#define BETWEEN_FIBERS __attribute__((disable_sanitizer_instrumentation))
 #elif defined(ZLINK_TSAN)
 #define BETWEEN_FIBERS __attribute__((no_sanitize_thread))
 #else

@@ -58,6 +58,31 @@ static inline bool zlink_lane_word_replace(zlink_lane_word_t *word, zlink_lane_w
     return false;
 }
 
+/* Takes reservations out of the counters. */
+static inline void zlink_lane_word_give_back(zlink_lane_word_t *word, uint64_t amount)
+{
+    zlink_lane_word_t seen = zlink_lane_word_read(word);
+    zlink_lane_word_t next;
+
+    do {
+        next.chain = seen.chain;
+        next.counters = seen.counters - amount;
+    } while (!zlink_lane_word_replace(word, &seen, next));
+}
+
+/* Sets flags; answers the counters as they were. */
+static inline uint64_t zlink_lane_word_set(zlink_lane_word_t *word, uint64_t flags)
+{
+    zlink_lane_word_t seen = zlink_lane_word_read(word);
+    zlink_lane_word_t next;
+
+    do {
+        next.chain = seen.chain;
+        next.counters = seen.counters | flags;
+    } while (!zlink_lane_word_replace(word, &seen, next));
+    return seen.counters;
+}
+
 /* The value of `barrier` when a closed queue has ended. */
 #define ZLINK_BARRIER_ENDED ((zlink_work_item_t *)(uintptr_t)1)
 

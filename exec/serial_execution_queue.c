@@ -230,17 +230,12 @@ static void nobody_is_told(zlink_serial_execution_queue_t *queue)
 void zlink_serial_execution_queue_close(zlink_serial_execution_queue_t *queue, zlink_queue_closed_t closed)
 {
     zlink_queue_closed_t none = NULL;
-    zlink_lane_word_t next;
 
     if (!atomic_compare_exchange_strong(&queue->closed, &none, closed ? closed : nobody_is_told))
         return;
     /* The lifecycle lane first: a holder that sees the application lane closed may end the queue. */
-    __sync_fetch_and_or(&queue->lifecycle.counters, ZLINK_COUNTER_CLOSED);
-    zlink_lane_word_t seen = zlink_lane_word_read(&queue->application);
-    do {
-        next.chain = seen.chain;
-        next.counters = seen.counters | ZLINK_COUNTER_CLOSED | ZLINK_COUNTER_SCHEDULED;
-    } while (!zlink_lane_word_replace(&queue->application, &seen, next));
-    if (!(seen.counters & ZLINK_COUNTER_SCHEDULED))
+    (void)zlink_lane_word_set(&queue->lifecycle, ZLINK_COUNTER_CLOSED);
+    uint64_t before = zlink_lane_word_set(&queue->application, ZLINK_COUNTER_CLOSED | ZLINK_COUNTER_SCHEDULED);
+    if (!(before & ZLINK_COUNTER_SCHEDULED))
         zlink_worker_ready(queue);
 }

@@ -59,14 +59,14 @@ static void give_back_lifecycle(zlink_worker_t *worker, zlink_serial_execution_q
 {
     uint64_t released = take_released(worker, ZLINK_LANE_LIFECYCLE);
     if (released)
-        __sync_fetch_and_sub(&queue->lifecycle.counters, released);
+        zlink_lane_word_give_back(&queue->lifecycle, released);
 }
 
 static void give_back(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue)
 {
     uint64_t released = take_released(worker, ZLINK_LANE_APPLICATION);
     if (released)
-        __sync_fetch_and_sub(&queue->application.counters, released);
+        zlink_lane_word_give_back(&queue->application, released);
     give_back_lifecycle(worker, queue);
 }
 
@@ -155,7 +155,7 @@ void zlink_serial_execution_queue_begin_slice(zlink_serial_execution_queue_t *qu
     assert(!worker->driving && queue->home == worker);
     worker->driving = queue;
     worker->slice_items = 0;
-    worker->slice_started_ns = zlink_clock_now_ns(worker->pool->clock);
+    worker->slice_started_ns = zlink_worker_now_ns(worker);
     if (queue->held) {
         /* Its turn goes on, and the authority with it. */
         assert(atomic_load_explicit(&queue->hold, memory_order_relaxed) == ZLINK_HOLD_READY);
@@ -165,10 +165,10 @@ void zlink_serial_execution_queue_begin_slice(zlink_serial_execution_queue_t *qu
     queue->authority = ++worker->authorities * worker->pool->worker_count + worker->index;
 }
 
-static bool over_budget(const zlink_worker_t *worker, const zlink_serial_execution_queue_t *queue)
+static bool over_budget(zlink_worker_t *worker, const zlink_serial_execution_queue_t *queue)
 {
     uint64_t budget_ns = queue->policy->owner_time_budget_ms * ZLINK_NS_PER_MS;
-    return zlink_clock_now_ns(worker->pool->clock) - worker->slice_started_ns >= budget_ns;
+    return zlink_worker_now_ns(worker) - worker->slice_started_ns >= budget_ns;
 }
 
 /* Everything has ended, and nothing can come any more: false where a barrier did after all. */
@@ -211,7 +211,7 @@ static bool end_slice(zlink_worker_t *worker, zlink_serial_execution_queue_t *qu
         zlink_lane_word_t next = {.chain = 0, .counters = seen.counters - released};
         if (seen.chain) {
             if (released)
-                __sync_fetch_and_sub(&queue->application.counters, released);
+                zlink_lane_word_give_back(&queue->application, released);
             return false;
         }
         if (application_has_ended(queue, next.counters)) {

@@ -59,7 +59,7 @@ static void give_back_stack(zlink_worker_t *worker, zlink_wait_t *wait)
 
 void zlink_turn_abandon_wait(zlink_turn_t *turn, zlink_wait_t *wait)
 {
-    assert(zlink_turn_current() == turn && turn->wait == wait);
+    assert(turn && zlink_turn_current() == turn && turn->wait == wait);
     give_back_stack(turn->worker, wait);
     turn->wait = NULL;
 }
@@ -79,7 +79,7 @@ static zlink_work_result_t answer_of(const zlink_wait_t *wait)
 
 zlink_status_t zlink_turn_wait(zlink_turn_t *turn, zlink_wait_t *wait)
 {
-    assert(zlink_turn_current() == turn && turn->wait == wait && !wait->continuation);
+    assert(turn && zlink_turn_current() == turn && turn->wait == wait && !wait->continuation);
     zlink_worker_t *worker = turn->worker;
     zlink_coroutine_t *fresh = wait->stack;
 

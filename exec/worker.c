@@ -19,6 +19,8 @@
 
 #include "exec/serial_execution_queue_drain.h"
 
+#define CLOCK_TICKS_PER_LOOK 16384u /* 4 to 8 microseconds */
+
 #define SLEEP_MS_MAX 3600000u /* a deadline further away is looked at again */
 
 static _Thread_local zlink_worker_t *current_worker __attribute__((tls_model("initial-exec")));
@@ -26,6 +28,23 @@ static _Thread_local zlink_worker_t *current_worker __attribute__((tls_model("in
 zlink_worker_t *zlink_worker_current(void)
 {
     return current_worker;
+}
+
+/* ---- the time ---- */
+
+uint64_t zlink_worker_now_ns(zlink_worker_t *worker)
+{
+    const zlink_clock_t *clock = worker->pool->clock;
+#if defined(__x86_64__)
+    if (clock == &zlink_clock_system) {
+        uint64_t ticks = __builtin_ia32_rdtsc();
+        if (ticks - worker->clock_ticks < CLOCK_TICKS_PER_LOOK)
+            return worker->clock_ns;
+        worker->clock_ticks = ticks;
+    }
+#endif
+    worker->clock_ns = zlink_clock_now_ns(clock);
+    return worker->clock_ns;
 }
 
 /* ---- waking ---- */
@@ -155,7 +174,7 @@ static void fire_timers(zlink_worker_t *worker)
 {
     worker->clock_moves_seen = atomic_load(&worker->pool->clock_moves);
     if (worker->timers.count != 0)
-        zlink_timer_wheel_advance(&worker->timers, zlink_clock_now_ms(worker->pool->clock));
+        zlink_timer_wheel_advance(&worker->timers, zlink_worker_now_ns(worker) / ZLINK_NS_PER_MS);
 }
 
 /* The next queue to drive, NULL when the pool stops. */

@@ -57,6 +57,8 @@ struct zlink_worker {
 
     zlink_timer_wheel_t timers;
     uint32_t clock_moves_seen;
+    uint64_t clock_ns;    /* the last look at the clock … */
+    uint64_t clock_ticks; /* … and the processor's counter then */
 
     _Atomic uint64_t items;
     _Atomic uint64_t suspensions;
@@ -95,6 +97,10 @@ void zlink_worker_leave_stack(zlink_worker_t *worker, zlink_coroutine_t *fresh, 
 
 /* Gives the current stack up and goes on on `parked`. */
 void zlink_worker_return_to(zlink_worker_t *worker, zlink_coroutine_t *parked) __attribute__((noreturn));
+
+/* The pool's clock, on the worker's thread. The system's may be a few microseconds behind, never ahead: it costs as
+ * much as a short item, so it is not looked at again while the processor's counter has hardly moved. */
+uint64_t zlink_worker_now_ns(zlink_worker_t *worker);
 
 /* A number that only its own thread changes. */
 static inline void zlink_worker_count(_Atomic uint64_t *number)

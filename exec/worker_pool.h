@@ -37,7 +37,8 @@ typedef struct zlink_worker_pool_options {
 zlink_status_t zlink_worker_pool_create(const zlink_worker_pool_options_t *options, zlink_worker_pool_t **pool,
                                         zlink_refusal_t *why);
 
-/* Every queue must be closed (its `closed` called or running) or idle. Joins the threads. Not on a worker. */
+/* Every queue must be closed (its `closed` called or running) or idle, and no other thread inside a call that submits
+ * or completes something. Joins the threads. Not on a worker. */
 void zlink_worker_pool_destroy(zlink_worker_pool_t *pool);
 
 /* The worker of the calling thread, NULL off the pool. */

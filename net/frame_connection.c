@@ -114,7 +114,8 @@ static void connection_malformed(zlink_frame_connection_t *connection, const cha
 {
     zlink_log(ZLINK_LOG_WARN, "zlink.net.frame.malformed",
               ZLINK_LOG_S("address", zlink_stream_peer_address(connection->stream)), ZLINK_LOG_S("reason", reason));
-    zlink_frame_connection_fail(connection, ZLINK_PROTOCOL_ERROR, reason);
+    /* Not in order: whoever sends such bytes would be waited for, and his connection would look usable meanwhile. */
+    zlink_frame_connection_abort(connection, ZLINK_PROTOCOL_ERROR, reason);
 }
 
 static zlink_frame_verdict_t connection_take(zlink_frame_connection_t *connection, const zlink_frame_prefix_t *prefix,

@@ -13,6 +13,7 @@
 #include "base/counters.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "net/completion_batch.h"
 #include "net/reactor_loop.h"
 #include "net/resolver.h"
 #include "net/slot_table.h"
@@ -22,7 +23,6 @@
 #define CQ_PER_SQ            8u
 #define BUFFER_COUNT_DEFAULT 1024u
 #define BUFFER_BYTES_DEFAULT 4096u
-#define BATCH_MAX            512u /* completions handled before mail and timers get their turn */
 #define SLEEP_MS_MAX         3600000u
 #define TROUBLE_PAUSE_NS     1000000L
 #define TROUBLE_MAX          10000u /* unexpected answers of the kernel in a row before the process gives up */
@@ -45,14 +45,7 @@ struct zlink_reactor {
     zlink_resolver_t *resolver;
     uint64_t now_ms;
 
-    /* Completions read from the ring and not handled yet. */
-    struct {
-        uint64_t user_data;
-        int32_t result;
-        uint32_t flags;
-    } batch[BATCH_MAX];
-    unsigned batch_next;
-    unsigned batch_count;
+    zlink_completion_batch_t batch;
     uint8_t *buffer; /* of the completion that is being handled; NULL where it has none */
 
     zlink_tick_list_t tick_end;
@@ -234,29 +227,6 @@ static void ring_trouble(zlink_reactor_t *reactor, const char *where, int error)
     nanosleep(&pause, NULL);
 }
 
-/* Copies completions out of the ring, as many as there is room for. */
-static void ring_collect(zlink_reactor_t *reactor)
-{
-    unsigned ready;
-    unsigned room;
-
-    if (reactor->batch_next > 0 && reactor->batch_next == reactor->batch_count)
-        reactor->batch_next = reactor->batch_count = 0;
-    ready = io_uring_cq_ready(&reactor->ring);
-    room = BATCH_MAX - reactor->batch_count;
-    if (ready > room)
-        ready = room;
-    for (unsigned i = 0; i < ready; i++) {
-        const struct io_uring_cqe *cqe = zlink_ring_ready_cqe(&reactor->ring, i);
-
-        reactor->batch[reactor->batch_count].user_data = cqe->user_data;
-        reactor->batch[reactor->batch_count].result = cqe->res;
-        reactor->batch[reactor->batch_count].flags = cqe->flags;
-        reactor->batch_count++;
-    }
-    io_uring_cq_advance(&reactor->ring, ready);
-}
-
 struct io_uring_sqe *zlink_reactor_sqe(zlink_reactor_t *reactor)
 {
     struct io_uring_sqe *sqe;
@@ -270,7 +240,7 @@ struct io_uring_sqe *zlink_reactor_sqe(zlink_reactor_t *reactor)
         if (result >= 0 || result == -EINTR)
             continue;
         /* A full completion queue may stop older kernels from taking submissions: make room. */
-        ring_collect(reactor);
+        zlink_completion_batch_collect(&reactor->batch, &reactor->ring);
         (void)io_uring_get_events(&reactor->ring);
         ring_trouble(reactor, "submit", -result);
     }
@@ -327,39 +297,36 @@ static void ring_enter(zlink_reactor_t *reactor, bool sleep)
         ring_trouble(reactor, "wait", -result);
 }
 
-static void completion_handle(zlink_reactor_t *reactor, uint64_t user_data, int32_t result, uint32_t flags)
+static void completion_handle(zlink_reactor_t *reactor, const zlink_completion_t *completion)
 {
-    const uint32_t index = (uint32_t)(user_data >> 40);
-    const uint32_t generation = (uint32_t)(user_data >> 8);
+    const uint32_t index = (uint32_t)(completion->user_data >> 40);
+    const uint32_t generation = (uint32_t)(completion->user_data >> 8);
+    const unsigned buffer_id = completion->flags >> IORING_CQE_BUFFER_SHIFT;
     zlink_ring_slot_t *slot = zlink_slot_table_find(&reactor->slots, index, generation);
-    const unsigned buffer_id = flags >> IORING_CQE_BUFFER_SHIFT;
 
     /* A buffer comes back whatever happened, and also when nobody is there any more. */
     reactor->buffer = NULL;
-    if ((flags & IORING_CQE_F_BUFFER) != 0)
+    if ((completion->flags & IORING_CQE_F_BUFFER) != 0)
         reactor->buffer = zlink_buffer_ring_take(&reactor->buffers, buffer_id);
     if (slot != NULL) {
-        if ((flags & IORING_CQE_F_MORE) == 0) {
+        if ((completion->flags & IORING_CQE_F_MORE) == 0) {
             assert(slot->in_flight > 0);
             slot->in_flight--;
         }
-        slot->complete(slot, (unsigned)(user_data & 0xff), result, flags);
+        slot->complete(slot, (unsigned)(completion->user_data & 0xff), completion->result, completion->flags);
     }
     if (reactor->buffer != NULL)
         zlink_buffer_ring_recycle(&reactor->buffers, buffer_id);
     reactor->buffer = NULL;
 }
 
-/* Callbacks run from the copied list, so that one may submit, and so make room, while others wait. */
 static void completions_handle(zlink_reactor_t *reactor)
 {
-    ring_collect(reactor);
-    while (reactor->batch_next < reactor->batch_count) {
-        const unsigned i = reactor->batch_next++;
+    zlink_completion_t completion;
 
-        completion_handle(reactor, reactor->batch[i].user_data, reactor->batch[i].result, reactor->batch[i].flags);
-    }
-    reactor->batch_next = reactor->batch_count = 0;
+    zlink_completion_batch_collect(&reactor->batch, &reactor->ring);
+    while (zlink_completion_batch_take(&reactor->batch, &completion))
+        completion_handle(reactor, &completion);
 }
 
 /* ---- the loop ---- */

@@ -33,7 +33,7 @@ typedef struct zlink_reactor_options {
     unsigned buffer_count;          /* receive buffers, a power of two up to 32,768; default 1,024 */
     unsigned buffer_bytes;          /* of each, default 4,096 */
     uint32_t features_allowed;      /* ZLINK_RING_... mask that may be used; 0 = all. Tests force a step down */
-    const zlink_clock_t *clock;     /* NULL = the system's. A virtual clock is read again at every tick */
+    const zlink_clock_t *clock;     /* NULL = the system's. Must outlive the reactor; read at every tick */
     const zlink_net_fault_t *fault; /* NULL outside tests; must outlive the reactor */
 } zlink_reactor_options_t;
 

@@ -75,8 +75,7 @@ static void resolution_deliver(zlink_mail_t *mail)
 
 static void resolution_look_up(zlink_resolution_t *resolution)
 {
-    const struct addrinfo hints = {
-        .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | AI_ADDRCONFIG};
+    const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     struct addrinfo *list = NULL;
     char port[8];
     int error;

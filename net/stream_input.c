@@ -106,8 +106,10 @@ void zlink_stream_feed_tls(zlink_stream_t *stream, const uint8_t *bytes, size_t 
             zlink_stream_tls_failed(stream);
             return;
         }
-        bytes += used;
-        size -= used;
+        if (used > 0) {
+            bytes += used;
+            size -= used;
+        }
     }
     if (!zlink_tick_task_is_waiting(&stream->offer))
         input_offer(stream);

@@ -1,6 +1,7 @@
 #include "server/application_host.h"
 
 #include <assert.h>
+#include <semaphore.h>
 #include <string.h>
 
 #include "base/counters.h"
@@ -10,6 +11,25 @@
 ZLINK_COUNTER_DEFINE(live_invocations, ZLINK_GAUGE, "zlink.handlers.live", "Handlers accepted and not ended");
 
 #define IDLE_WANTED (UINT64_C(1) << 63)
+
+static void post(void *context)
+{
+    sem_post(context);
+}
+
+/* A start that ends half-way: what has started ends as it would at any other time. */
+static void take_back(zlink_application_host_t *host)
+{
+    sem_t ended;
+    sem_init(&ended, 0, 0);
+    zlink_application_host_when_idle(host, post, &ended);
+    while (sem_wait(&ended) != 0)
+        ; /* interrupted by a signal: wait on */
+    zlink_application_host_close(host, post, &ended);
+    while (sem_wait(&ended) != 0)
+        ;
+    sem_destroy(&ended);
+}
 
 zlink_status_t zlink_application_host_create(zlink_worker_pool_t *pool, const zlink_catalogue_t *catalogue,
                                              const zlink_application_host_options_t *options,
@@ -35,14 +55,17 @@ zlink_status_t zlink_application_host_create(zlink_worker_pool_t *pool, const zl
         goto failed;
     for (size_t i = 0; i < catalogue->channel_count; i++) {
         status = zlink_channel_host_create(host, &catalogue->channels[i], &host->channels[i], why);
-        if (status != ZLINK_OK)
-            return status; /* the start ends here: what already runs goes with the process */
+        if (status != ZLINK_OK) {
+            take_back(host);
+            goto destroy;
+        }
     }
     *created = host;
     return ZLINK_OK;
 
 failed:
     zlink_refuse(why, "the application host: out of memory");
+destroy:
     zlink_application_host_destroy(host);
     return status;
 }
@@ -78,55 +101,38 @@ void zlink_application_host_when_idle(zlink_application_host_t *host, void (*idl
 
 /* ---- the end: every Spot, then every channel ---- */
 
-typedef struct zlink_host_closing {
-    void (*closed)(void *context);
-    void *context;
-    zlink_application_host_t *host;
-    _Atomic size_t channels_left;
-} zlink_host_closing_t;
-
-/* One closing at a time and one host per process are not assumed: the record travels through idle_context. */
-static void all_closed(zlink_host_closing_t *closing)
+static void channels_closed(zlink_application_host_t *host, size_t count)
 {
-    void (*closed)(void *) = closing->closed;
-    void *context = closing->context;
-    zlink_free(closing);
-    closed(context);
+    if (atomic_fetch_sub(&host->closing.channels_left, count) == count)
+        host->closing.closed(host->closing.context);
 }
 
 static void channel_closed(zlink_channel_host_t *channel)
 {
-    zlink_host_closing_t *closing = channel->host->idle_context;
-    if (atomic_fetch_sub(&closing->channels_left, 1) == 1)
-        all_closed(closing);
+    channels_closed(channel->host, 1);
 }
 
 static void spots_closed(void *context)
 {
-    zlink_host_closing_t *closing = context;
-    zlink_application_host_t *host = closing->host;
+    zlink_application_host_t *host = context;
     size_t count = host->catalogue->channel_count;
-    if (count == 0) {
-        all_closed(closing);
-        return;
+    size_t missing = 1; /* so that it does not reach 0 in this loop */
+
+    atomic_init(&host->closing.channels_left, count + 1);
+    for (size_t i = 0; i < count; i++) {
+        if (host->channels[i])
+            zlink_channel_host_close(host->channels[i], channel_closed);
+        else
+            missing++; /* its start was refused */
     }
-    atomic_init(&closing->channels_left, count);
-    for (size_t i = 0; i < count; i++)
-        zlink_channel_host_close(host->channels[i], channel_closed);
+    channels_closed(host, missing);
 }
 
 void zlink_application_host_close(zlink_application_host_t *host, void (*closed)(void *context), void *context)
 {
-    zlink_host_closing_t *closing = zlink_calloc(1, sizeof(*closing));
-    if (!closing) { /* nothing can be told to the modules any more, but the stop goes on */
-        closed(context);
-        return;
-    }
-    closing->closed = closed;
-    closing->context = context;
-    closing->host = host;
-    host->idle_context = closing;
-    zlink_spot_registry_close(host->spots, spots_closed, closing);
+    host->closing.closed = closed;
+    host->closing.context = context;
+    zlink_spot_registry_close(host->spots, spots_closed, host);
 }
 
 void zlink_application_host_destroy(zlink_application_host_t *host)

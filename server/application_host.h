@@ -58,13 +58,20 @@ struct zlink_application_host {
     zlink_spot_registry_t *spots;
     zlink_channel_host_t **channels; /* as many as the catalogue has, in its order */
 
+    struct {
+        void (*closed)(void *context);
+        void *context;
+        _Atomic size_t channels_left;
+    } closing;
+
     _Atomic uint64_t live; /* accepted invocations that have not ended; the top bit says that `idle` is wanted */
     void (*idle)(void *context);
     void *idle_context;
 };
 
 /* Takes neither pool nor catalogue over. Starts every channel (its on_start runs as a turn); waits for them, so it must
- * not be called on a worker or the reactor. On refusal the line names the channel. */
+ * not be called on a worker or the reactor. On refusal the line names the channel, and those that had started are
+ * closed again. */
 zlink_status_t zlink_application_host_create(zlink_worker_pool_t *pool, const zlink_catalogue_t *catalogue,
                                              const zlink_application_host_options_t *options,
                                              zlink_application_host_t **host, zlink_refusal_t *why);

@@ -75,6 +75,7 @@ struct zlink_mesh_dialer {
     zlink_dialer_t *dialer;
     zlink_peer_link_t *link;                         /* being opened or open through it */
     char standby_for[ZLINK_WIRE_MESH_BYTES_MAX + 1]; /* the peer's name: a link to it exists that it dialled */
+    bool failure_told; /* one line for each time that the peer gets out of reach, not for each attempt */
 };
 
 struct zlink_mesh {
@@ -149,6 +150,9 @@ zlink_status_t zlink_mesh_set_peer(zlink_peer_link_t *link, const zlink_wire_hel
 zlink_peer_link_t *zlink_mesh_find_peer(zlink_mesh_t *mesh, const char *name, const zlink_peer_link_t *except);
 void zlink_mesh_link_ready(zlink_peer_link_t *link);
 void zlink_mesh_reroute(zlink_peer_link_t *link, const zlink_wire_update_t *update);
+/* The connection ends in order, and its link with it, now: the peer may take its time to let go of the socket. */
+void zlink_mesh_fail(zlink_link_end_t *end, zlink_status_t status, const char *reason);
+zlink_frame_verdict_t zlink_mesh_broken(zlink_link_end_t *end, const char *reason);
 void zlink_mesh_link_end_closed(zlink_link_end_t *end, zlink_status_t status, const char *reason);
 
 /* mesh_frames.c: what admitted connections carry. */

@@ -126,14 +126,8 @@ static zlink_frame_verdict_t reject(zlink_link_end_t *end, zlink_rejection_t rej
     strcpy(message.reason, rejection.reason);
     if (zlink_wire_reject_encode(&message, envelope, sizeof(envelope), &size) == ZLINK_OK)
         zlink_frame_connection_send_forced(end->connection, &prefix, envelope, (uint32_t)size, NULL, 0);
-    zlink_frame_connection_fail(end->connection, ZLINK_REJECTED, rejection.reason);
+    zlink_mesh_fail(end, ZLINK_REJECTED, rejection.reason);
     return ZLINK_FRAME_TAKEN;
-}
-
-static zlink_frame_verdict_t broken(zlink_link_end_t *end, const char *reason)
-{
-    zlink_frame_connection_fail(end->connection, ZLINK_PROTOCOL_ERROR, reason);
-    return ZLINK_FRAME_BROKEN;
 }
 
 static const zlink_peer_identity_t *certificate_of(const zlink_link_end_t *end)
@@ -328,22 +322,22 @@ static zlink_frame_verdict_t on_admit(zlink_link_end_t *end, const uint8_t *enve
     zlink_wire_hello_t peer;
     zlink_rejection_t why;
     if (decode_peer(end->mesh, envelope, size, &peer, &reason) != ZLINK_OK)
-        return broken(end, reason);
+        return zlink_mesh_broken(end, reason);
     if (!description_fits(end, &peer, &why)) {
         /* Reaching oneself is how a list of all addresses begins everywhere: not worth redialling. */
         if (why.code == ZLINK_REJECT_DUPLICATE)
             strcpy(end->dialer->standby_for, end->mesh->identity.name);
-        return broken(end, why.reason);
+        return zlink_mesh_broken(end, why.reason);
     }
     if (peer.lane != end->lane || peer.link_id != link->link_id)
-        return broken(end, "an ADMIT for another link");
+        return zlink_mesh_broken(end, "an ADMIT for another link");
     if (end->lane == ZLINK_CONNECTION_APPLICATION) {
         take_name(link, end, &peer);
         zlink_peer_link_t *existing = zlink_mesh_find_peer(end->mesh, link->name, link);
         if (existing && !dialled_wins(link, existing, &peer))
             return ZLINK_FRAME_TAKEN;
         if (zlink_mesh_set_peer(link, &peer) != ZLINK_OK)
-            return broken(end, "out of memory");
+            return zlink_mesh_broken(end, "out of memory");
         link->state = ZLINK_LINK_COMPLETING;
         admitted(end);
         zlink_dialer_connect_now(end->dialer->dialer);
@@ -351,7 +345,7 @@ static zlink_frame_verdict_t on_admit(zlink_link_end_t *end, const uint8_t *enve
     }
     if (link->state != ZLINK_LINK_COMPLETING || peer.generation != link->peer.generation ||
         strcmp(peer.node_id, link->peer.node_id) != 0)
-        return broken(end, "the second connection reached another node");
+        return zlink_mesh_broken(end, "the second connection reached another node");
     admitted(end);
     zlink_mesh_link_ready(link);
     return ZLINK_FRAME_TAKEN;
@@ -362,13 +356,13 @@ static zlink_frame_verdict_t on_reject(zlink_link_end_t *end, const uint8_t *env
     zlink_wire_reject_t message;
     const char *reason = "bad REJECT";
     if (zlink_wire_reject_decode(envelope, size, &message, &reason) != ZLINK_OK)
-        return broken(end, reason);
+        return zlink_mesh_broken(end, reason);
     if (message.code == ZLINK_REJECT_DUPLICATE && strcmp(message.reason, "a node does not link to itself") == 0)
         strcpy(end->dialer->standby_for, end->mesh->identity.name);
     zlink_log(message.code == ZLINK_REJECT_DUPLICATE ? ZLINK_LOG_DEBUG : ZLINK_LOG_WARN, "zlink.peer.refused_us",
               ZLINK_LOG_S("address", zlink_dialer_address(end->dialer->dialer)), ZLINK_LOG_I("code", message.code),
               ZLINK_LOG_S("reason", message.reason));
-    zlink_frame_connection_fail(end->connection, ZLINK_REJECTED, message.reason);
+    zlink_mesh_fail(end, ZLINK_REJECTED, message.reason);
     return ZLINK_FRAME_TAKEN;
 }
 
@@ -401,17 +395,17 @@ static zlink_frame_verdict_t on_update(zlink_link_end_t *end, const uint8_t *env
     };
     const char *reason = "bad UPDATE";
     if (zlink_wire_update_decode(envelope, size, &update, &reason) != ZLINK_OK)
-        return broken(end, reason);
+        return zlink_mesh_broken(end, reason);
     if (update.channel_count != peer->channel_count)
-        return broken(end, "an UPDATE with other channels");
+        return zlink_mesh_broken(end, "an UPDATE with other channels");
     bool same = update.draining == peer->draining;
     for (size_t i = 0; i < update.channel_count; i++) {
         if (strcmp(update.channels[i].name, peer->channels[i].name) != 0)
-            return broken(end, "an UPDATE with other channels");
+            return zlink_mesh_broken(end, "an UPDATE with other channels");
         same = same && update.channels[i].weight == peer->channels[i].weight;
     }
     if (update.revision < peer->revision || (update.revision == peer->revision && !same))
-        return broken(end, "an UPDATE with a stale revision");
+        return zlink_mesh_broken(end, "an UPDATE with a stale revision");
     if (update.revision > peer->revision)
         zlink_mesh_reroute(end->link, &update);
     return ZLINK_FRAME_TAKEN;
@@ -433,7 +427,7 @@ static zlink_frame_verdict_t on_frame(zlink_frame_connection_t *connection, cons
         return on_admit(end, envelope, prefix->envelope_bytes);
     if (end->dialer && end->link && prefix->kind == ZLINK_FRAME_REJECT)
         return on_reject(end, envelope, prefix->envelope_bytes);
-    return broken(end, "a frame that does not belong before admission");
+    return zlink_mesh_broken(end, "a frame that does not belong before admission");
 }
 
 static void drained(zlink_frame_connection_t *connection)

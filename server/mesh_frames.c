@@ -12,19 +12,13 @@ ZLINK_COUNTER_DEFINE(messages_received, ZLINK_COUNTER, "zlink.messages.received"
 ZLINK_COUNTER_DEFINE(replies_received, ZLINK_COUNTER, "zlink.replies.received", "Replies and error replies from peers");
 ZLINK_COUNTER_DEFINE(late_replies, ZLINK_COUNTER, "zlink.replies.late", "Replies that nobody waited for any more");
 
-static zlink_frame_verdict_t broken(zlink_link_end_t *end, const char *reason)
-{
-    zlink_frame_connection_fail(end->connection, ZLINK_PROTOCOL_ERROR, reason);
-    return ZLINK_FRAME_BROKEN;
-}
-
 static zlink_frame_verdict_t on_announce(zlink_link_end_t *end, const uint8_t *envelope, size_t size)
 {
     zlink_wire_announce_t announcement;
     const char *reason = "ANNOUNCE refused";
     if (zlink_wire_announce_decode(envelope, size, &announcement, &reason) != ZLINK_OK ||
         zlink_incoming_names_add(end->incoming, &announcement, &reason) != ZLINK_OK)
-        return broken(end, reason);
+        return zlink_mesh_broken(end, reason);
     return ZLINK_FRAME_TAKEN;
 }
 
@@ -72,7 +66,7 @@ static zlink_frame_verdict_t on_call(zlink_link_end_t *end, const zlink_frame_pr
     };
     const char *problem = resolve(end, prefix, envelope, &inlined, &arrival);
     if (problem)
-        return broken(end, problem);
+        return zlink_mesh_broken(end, problem);
     const zlink_mesh_events_t *events = &end->mesh->options.events;
     zlink_frame_verdict_t verdict = events->arrived(events->context, &arrival);
     if (verdict == ZLINK_FRAME_TAKEN)
@@ -91,19 +85,19 @@ static zlink_frame_verdict_t on_answer(zlink_link_end_t *end, const zlink_frame_
         char text[ZLINK_WIRE_REASON_BYTES_MAX + 1];
         const char *reason = "bad ERROR envelope";
         if (zlink_wire_error_decode(envelope, prefix->envelope_bytes, text, &reason) != ZLINK_OK)
-            return broken(end, reason);
+            return zlink_mesh_broken(end, reason);
         status = zlink_frame_status_of(prefix->error);
     } else {
         const char *problem = resolve(end, prefix, envelope, &inlined, &names);
         if (problem)
-            return broken(end, problem);
+            return zlink_mesh_broken(end, problem);
     }
     zlink_counter_add(&replies_received, 1);
 
     /* Only the link that the request went out on may answer it. */
     zlink_outbound_call_t *call = zlink_pending_operations_find(&mesh->pending, prefix->reply_route_id);
     if (call && call->link != end->link)
-        return broken(end, "a reply to another peer's request");
+        return zlink_mesh_broken(end, "a reply to another peer's request");
     if (!call) {
         zlink_counter_add(&late_replies, 1);
         return ZLINK_FRAME_TAKEN;
@@ -118,21 +112,26 @@ zlink_frame_verdict_t zlink_mesh_on_frame(zlink_link_end_t *end, const zlink_fra
                                           const uint8_t *envelope, const uint8_t *payload, size_t payload_bytes)
 {
     bool application = end->lane == ZLINK_CONNECTION_APPLICATION;
+    /* A dialer calls when it has read the second ADMIT, and that is sent after the link is ready here. In the other
+     * direction a call may overtake that ADMIT, which is on the other connection. */
+    bool too_early = end->link->state == ZLINK_LINK_COMPLETING && !end->link->dialled;
     switch (prefix->kind) {
     case ZLINK_FRAME_ANNOUNCE:
         return on_announce(end, envelope, prefix->envelope_bytes);
     case ZLINK_FRAME_REQUEST:
     case ZLINK_FRAME_SEND:
+        if (too_early)
+            return zlink_mesh_broken(end, "a call before both connections were admitted");
         return application ? on_call(end, prefix, envelope, payload, payload_bytes)
-                           : broken(end, "a call on the Completion connection");
+                           : zlink_mesh_broken(end, "a call on the Completion connection");
     case ZLINK_FRAME_REPLY:
     case ZLINK_FRAME_ERROR:
-        return application ? broken(end, "an answer on the Application connection")
+        return application ? zlink_mesh_broken(end, "an answer on the Application connection")
                            : on_answer(end, prefix, envelope, payload, payload_bytes);
     case ZLINK_FRAME_CANCEL:
         /* Advice only: the handler's deadline travels with the request, and its late reply is dropped by the caller. */
-        return application ? ZLINK_FRAME_TAKEN : broken(end, "CANCEL on the Completion connection");
+        return application ? ZLINK_FRAME_TAKEN : zlink_mesh_broken(end, "CANCEL on the Completion connection");
     default:
-        return broken(end, "a frame that does not belong after admission");
+        return zlink_mesh_broken(end, "a frame that does not belong after admission");
     }
 }

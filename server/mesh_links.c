@@ -132,8 +132,10 @@ void zlink_mesh_link_ready(zlink_peer_link_t *link)
         zlink_frame_connection_set_peer_body_limit(link->ends[lane]->connection, link->peer.max_body_bytes);
         zlink_frame_connection_start_liveness(link->ends[lane]->connection);
     }
-    if (link->dialer && link->dialer->dialer)
+    if (link->dialer && link->dialer->dialer) {
         zlink_dialer_settled(link->dialer->dialer);
+        link->dialer->failure_told = false;
+    }
     zlink_counter_add(&ready_links, 1);
     join_routes(link);
     zlink_log(ZLINK_LOG_INFO, "zlink.peer.ready", ZLINK_LOG_S("peer", link->peer.node_id),
@@ -153,6 +155,29 @@ static void end_calls(zlink_peer_link_t *link, zlink_status_t status)
     }
 }
 
+/* An attempt to reach a configured address that came to nothing. One that gave way to another link is none. */
+static void tell_failure(const zlink_peer_link_t *link, zlink_status_t status, const char *reason)
+{
+    zlink_mesh_dialer_t *dialer = link->dialer;
+    if (!dialer || !dialer->dialer || dialer->failure_told || dialer->standby_for[0] || link->mesh->draining)
+        return;
+    dialer->failure_told = true;
+    zlink_log(ZLINK_LOG_WARN, "zlink.peer.unreachable", ZLINK_LOG_S("address", zlink_dialer_address(dialer->dialer)),
+              ZLINK_LOG_S("status", zlink_status_name(status)), ZLINK_LOG_S("reason", reason));
+}
+
+/* A node that stops has replies on their way. For the peer the link ends with its first connection, so Completion is
+ * closed alone: the peer has read it to its end when it closes, too, and then Application follows (link_end_closed). */
+static void close_ends(const zlink_peer_link_t *link, const char *reason)
+{
+    const zlink_link_end_t *application = link->ends[ZLINK_CONNECTION_APPLICATION];
+    const zlink_link_end_t *completion = link->ends[ZLINK_CONNECTION_COMPLETION];
+    if (completion && completion->connection)
+        zlink_frame_connection_close(completion->connection, reason);
+    if (application && application->connection && !(link->mesh->closing && completion))
+        zlink_frame_connection_close(application->connection, reason);
+}
+
 /* Both connections go; what waits for this peer ends now, exactly once each. The link itself goes with its last end. */
 void zlink_mesh_close_link(zlink_peer_link_t *link, zlink_status_t status, const char *reason)
 {
@@ -169,17 +194,28 @@ void zlink_mesh_close_link(zlink_peer_link_t *link, zlink_status_t status, const
         leave_routes(link);
         zlink_log(ZLINK_LOG_INFO, "zlink.peer.lost", ZLINK_LOG_S("peer", link->peer.node_id),
                   ZLINK_LOG_S("status", zlink_status_name(status)), ZLINK_LOG_S("reason", reason));
+    } else {
+        tell_failure(link, status, reason);
     }
     end_calls(link, mesh->closing ? ZLINK_SHUTTING_DOWN : ZLINK_UNAVAILABLE);
-    for (size_t lane = 0; lane < 2; lane++) {
-        zlink_link_end_t *end = link->ends[lane];
-        if (end && end->connection)
-            zlink_frame_connection_close(end->connection, reason);
-    }
+    close_ends(link, reason);
     if (events->link_lost)
         events->link_lost(events->context, was_ready ? link : NULL,
                           link->dialer && link->dialer->dialer ? zlink_dialer_address(link->dialer->dialer) : "",
                           reason);
+}
+
+void zlink_mesh_fail(zlink_link_end_t *end, zlink_status_t status, const char *reason)
+{
+    zlink_frame_connection_fail(end->connection, status, reason);
+    if (end->link)
+        zlink_mesh_close_link(end->link, status, reason);
+}
+
+zlink_frame_verdict_t zlink_mesh_broken(zlink_link_end_t *end, const char *reason)
+{
+    zlink_mesh_fail(end, ZLINK_PROTOCOL_ERROR, reason);
+    return ZLINK_FRAME_BROKEN;
 }
 
 /* Dialers that stood by because the peer had dialled this node try again when that link is gone. */
@@ -226,6 +262,7 @@ void zlink_mesh_link_end_closed(zlink_link_end_t *end, zlink_status_t status, co
     if (link) {
         link->ends[end->lane] = NULL;
         zlink_mesh_close_link(link, status, reason);
+        close_ends(link, reason);
         if (!link->ends[0] && !link->ends[1])
             link_gone(link);
     }

@@ -10,6 +10,7 @@
 #define ZLINK_SERVER_SPOT_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <zlink/status.h>
@@ -36,7 +37,8 @@ struct zlink_spot {
     zlink_status_t refusal;    /* what on_create said; touched on the Spot's turns only */
     _Atomic uint32_t accepted; /* application invocations not ended, plus one until the Spot closes */
     UT_hash_handle by_id;
-    void *self; /* the module's state: state_size zeroed bytes */
+    bool in_map; /* under the registry's lock */
+    void *self;  /* the module's state: state_size zeroed bytes */
     char id[ZLINK_NAME_BYTES_MAX + 1];
 };
 

@@ -10,7 +10,7 @@
 #include "server/application_host.h"
 
 #undef uthash_nonfatal_oom
-#define uthash_nonfatal_oom(element) ((element)->registry = NULL)
+#define uthash_nonfatal_oom(element) ((element)->in_map = false)
 
 #define STRIPES 32 /* a power of two */
 
@@ -84,9 +84,9 @@ static zlink_status_t activate(zlink_spot_registry_t *registry, zlink_spot_strip
         zlink_spot_registry_removed(registry);
         return ZLINK_CAPACITY_EXCEEDED;
     }
+    spot->in_map = true;
     HASH_ADD_KEYPTR(by_id, stripe->by_id, spot->id, strlen(spot->id), spot);
-    if (!spot->registry) { /* the map could not grow: the Spot ends before its first message */
-        spot->registry = registry;
+    if (!spot->in_map) { /* the map could not grow: the Spot ends before its first message */
         zlink_spot_begin_closing(spot);
         return ZLINK_CAPACITY_EXCEEDED;
     }
@@ -137,10 +137,8 @@ void zlink_spot_registry_refused(zlink_spot_registry_t *registry, zlink_spot_t *
 void zlink_spot_registry_remove(zlink_spot_registry_t *registry, zlink_spot_t *spot)
 {
     zlink_spot_stripe_t *stripe = stripe_of(registry, spot->type, spot->id);
-    zlink_spot_t *found = NULL;
     pthread_mutex_lock(&stripe->lock);
-    HASH_FIND(by_id, stripe->by_id, spot->id, strlen(spot->id), found);
-    if (found == spot)
+    if (spot->in_map)
         HASH_DELETE(by_id, stripe->by_id, spot);
     pthread_mutex_unlock(&stripe->lock);
 }

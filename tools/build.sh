@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Configures (once) and builds one preset of CMakePresets.json.
+# Configures and builds one preset of CMakePresets.json. Configures each time: the preset's settings win over a setting
+# that somebody has left in the cache.
 #   tools/build.sh [PRESET [TARGET...]]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -8,7 +9,7 @@ preset=${1:-release}
 shift || true
 log=build/$preset.configure.log
 mkdir -p build
-if [ ! -f "build/$preset/build.ninja" ] && ! cmake --preset "$preset" >"$log" 2>&1; then
+if ! cmake --preset "$preset" >"$log" 2>&1; then
   tail -n 40 "$log" >&2
   exit 1
 fi

@@ -310,6 +310,20 @@ def yaml_of(value, indent=""):
     return "".join(lines)
 
 
+ESTABLISHED, LISTENING = 1, 10
+
+
+def tcp_sockets():
+    """(local port, state) of every socket of this machine."""
+    with open("/proc/net/tcp", encoding="ascii") as file:
+        rows = [line.split() for line in file.readlines()[1:]]
+    return [(int(row[1].rsplit(":", 1)[1], 16), int(row[3], 16)) for row in rows]
+
+
+def listening_ports():
+    return {port for port, state in tcp_sockets() if state == LISTENING}
+
+
 class Node:
     """One zlink-node: its configuration, its process, its status."""
 
@@ -402,9 +416,7 @@ class Node:
 
     def connections(self):
         """Established TCP connections that came in on this node's port."""
-        with open("/proc/net/tcp", encoding="ascii") as file:
-            rows = [line.split() for line in file.readlines()[1:]]
-        return sum(row[1].endswith(f":{self.port:04X}") and row[3] == "01" for row in rows)
+        return sum(port == self.port and state == ESTABLISHED for port, state in tcp_sockets())
 
     def stderr(self):
         try:
@@ -434,8 +446,10 @@ class Node:
         self.wait_exit(0)
 
     def kill(self):
+        """Until the port is free, too: the kernel takes a killed process's ring apart in its own time."""
         self.signal(signal.SIGKILL)
         self.wait_exit(-signal.SIGKILL)
+        wait_until(lambda: self.port not in listening_ports(), f"the port of {self.name} is free")
 
     def runs(self):
         return self.process is not None and self.exit_code is None

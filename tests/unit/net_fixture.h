@@ -8,6 +8,7 @@
 #ifndef ZLINK_TESTS_UNIT_NET_FIXTURE_H
 #define ZLINK_TESTS_UNIT_NET_FIXTURE_H
 
+#undef NDEBUG /* assertions are part of the tests, in every build */
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>

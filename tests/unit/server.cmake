@@ -29,3 +29,8 @@ zlink_unit_module(wrong_body wrong_descriptor WRONG_BODY)
 set_target_properties(test_catalogue PROPERTIES ENABLE_EXPORTS ON)
 target_compile_definitions(test_catalogue PRIVATE ZLINK_TESTS_MODULES="${unit_modules}"
                            ZLINK_TESTS_SOURCES="${CMAKE_CURRENT_SOURCE_DIR}")
+
+zlink_unit_test(mesh zlink_mesh)
+zlink_unit_test(mesh_hostile zlink_mesh)
+zlink_unit_test(mesh_room zlink_mesh)
+zlink_unit_test(mesh_tls zlink_mesh zlink_ctl)

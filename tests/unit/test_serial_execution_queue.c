@@ -311,11 +311,13 @@ static void test_ex89_barrier_next_runs_right_after_the_turn(void **state)
     barriers[0] = &barrier[0];
     barriers[1] = &barrier[1];
     lifecycle.act = put_barriers;
+    second.tell = true;
     close_gate(&gate);
     assert_int_equal(zlink_serial_execution_queue_enqueue(&bench.queue, &first.item), ZLINK_OK);
     assert_int_equal(zlink_serial_execution_queue_enqueue(&bench.queue, &second.item), ZLINK_OK);
     assert_int_equal(zlink_serial_execution_queue_enqueue_lifecycle(&bench.queue, &lifecycle.item), ZLINK_OK);
     sem_post(&bench.let_go);
+    zlink_test_wait(&bench.done);
     bench_close(&bench);
     expect_order(&bench, (int[]){0, 3, 21, 22, 1, 2}, 6);
 }

@@ -9,6 +9,7 @@
 
 #include "base/counters.h"
 #include "base/memory.h"
+#include "net/stream_internal.h"
 
 #define MEBIBYTE (1024u * 1024u)
 
@@ -604,6 +605,39 @@ static void test_stream_partial_consumption_keeps_the_rest(void **state)
     pair_close(&pair);
 }
 
+/* A stream that moved a lot and is idle keeps no big buffers. */
+static void buffers_here(void *context)
+{
+    const party_t *party = context;
+    const zlink_stream_t *stream = party->stream;
+
+    assert(stream->input.capacity <= ZLINK_BYTE_BUFFER_IDLE_BYTES);
+    assert(stream->plain.capacity <= ZLINK_BYTE_BUFFER_IDLE_BYTES);
+    assert(stream->sending.capacity <= ZLINK_BYTE_BUFFER_IDLE_BYTES);
+}
+
+static void test_stream_idle_gives_big_buffers_back(void **state)
+{
+    const size_t size = MEBIBYTE;
+    uint8_t *bytes = pattern_make(7, size);
+    virtual_clock_t clock;
+    zlink_reactor_options_t options = {0};
+    pair_t pair;
+
+    (void)state;
+    virtual_clock_init(&clock);
+    options.clock = &clock.clock;
+    pair_open(&pair, &options, size);
+    assert_int_equal(party_write(pair.reactor, &pair.dialled, bytes, size, true), ZLINK_OK);
+    fixture_wait_for(&pair.accepted.received, size);
+    virtual_clock_advance(&clock, pair.reactor, 1000);
+    virtual_clock_advance(&clock, pair.reactor, 1000);
+    zlink_reactor_call(pair.reactor, buffers_here, &pair.accepted);
+    zlink_reactor_call(pair.reactor, buffers_here, &pair.dialled);
+    pair_close(&pair);
+    free(bytes);
+}
+
 /* Writes are refused before `opened` and after the close. */
 static void test_stream_write_outside_of_open_is_refused(void **state)
 {
@@ -689,6 +723,7 @@ int main(void)
         cmocka_unit_test(test_stream_paused_intake_stalls_the_sender),
         cmocka_unit_test(test_stream_bytes_before_the_end_are_offered_after_a_pause),
         cmocka_unit_test(test_stream_partial_consumption_keeps_the_rest),
+        cmocka_unit_test(test_stream_idle_gives_big_buffers_back),
         cmocka_unit_test(test_stream_write_outside_of_open_is_refused),
         cmocka_unit_test(test_stream_reactor_destroy_closes_streams),
         cmocka_unit_test(test_stream_survives_failing_allocations),

@@ -5,6 +5,7 @@
 #ifndef ZLINK_TESTS_UNIT_TLS_FIXTURE_H
 #define ZLINK_TESTS_UNIT_TLS_FIXTURE_H
 
+#undef NDEBUG /* assertions are part of the tests, in every build */
 #include <assert.h>
 #include <fcntl.h>
 #include <stdbool.h>

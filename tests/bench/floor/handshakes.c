@@ -1,0 +1,181 @@
+/*
+ * handshakes.c: full mutual TLS 1.2 handshakes, one after the other on each of a few threads: TCP connect, handshake,
+ * close. The same client measures the node (any peer certificate of the mesh will do) and its own plain server.
+ *
+ *   bench_handshakes serve --port P --certs DIR --name NAME --threads T
+ *   bench_handshakes dial --port P … --count N --server-pid PID --param TEXT
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "floor_tls.h"
+#include "tests/bench/peers/common/pb.h"
+
+#define THREADS_MAX 16
+
+static struct options {
+    bool server;
+    int port, threads, count;
+    const char *certificates, *name, *param;
+    pid_t server_pid;
+} options = {false, 7300, 1, 100, ".", "floor", "", 0};
+
+static struct sockaddr_in address;
+static int listener;
+
+static int tls_send(void *context, const unsigned char *bytes, size_t size)
+{
+    ssize_t sent = send(*(int *)context, bytes, size, MSG_NOSIGNAL);
+    return sent < 0 ? MBEDTLS_ERR_SSL_INTERNAL_ERROR : (int)sent;
+}
+
+static int tls_receive(void *context, unsigned char *bytes, size_t size)
+{
+    ssize_t got = recv(*(int *)context, bytes, size, 0);
+    if (got == 0)
+        return MBEDTLS_ERR_SSL_CONN_EOF;
+    return got < 0 ? MBEDTLS_ERR_SSL_INTERNAL_ERROR : (int)got;
+}
+
+/* The handshake's result. */
+static int handshake(const floor_tls_t *tls, int *fd)
+{
+    const int on = 1;
+    mbedtls_ssl_context ssl;
+    setsockopt(*fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    mbedtls_ssl_init(&ssl);
+    if (mbedtls_ssl_setup(&ssl, &tls->config))
+        floor_die("TLS set-up");
+    mbedtls_ssl_set_bio(&ssl, fd, tls_send, tls_receive, NULL);
+    int result = mbedtls_ssl_handshake(&ssl);
+    mbedtls_ssl_free(&ssl);
+    return result;
+}
+
+static floor_tls_t *make_tls(void)
+{
+    floor_tls_t *tls = calloc(1, sizeof(*tls));
+    if (!tls)
+        floor_die("out of memory");
+    floor_tls_init(tls, options.server, options.certificates, options.name, "chacha");
+    return tls;
+}
+
+static void *serve(void *unused)
+{
+    floor_tls_t *tls = make_tls();
+    (void)unused;
+    for (;;) {
+        char byte;
+        int fd = accept(listener, NULL, NULL);
+        if (fd < 0)
+            continue;
+        if (handshake(tls, &fd) == 0 && recv(fd, &byte, 1, 0) < 0)
+            errno = 0;
+        close(fd);
+    }
+    return NULL;
+}
+
+static void *dial(void *context)
+{
+    const struct linger at_once = {1, 0};
+    for (int i = 0; i < options.count / options.threads; i++) {
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), tries = 0;
+        while (connect(fd, (const struct sockaddr *)&address, sizeof(address))) {
+            usleep(20000);
+            if (++tries > 200)
+                floor_die("port %d: %s", options.port, strerror(errno));
+        }
+        int result = handshake(context, &fd);
+        if (result)
+            floor_die("handshake: -0x%x", (unsigned)-result);
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+        close(fd);
+    }
+    return NULL;
+}
+
+static void dial_all(void)
+{
+    pthread_t threads[THREADS_MAX];
+    floor_tls_t *tls[THREADS_MAX];
+    int done = options.count / options.threads * options.threads;
+    for (int i = 0; i < options.threads; i++)
+        tls[i] = make_tls();
+    pb_begin();
+    double cpu = cpu_self(), server_cpu = cpu_pid(options.server_pid);
+    uint64_t began_ns = now_ns();
+    for (int i = 0; i < options.threads; i++) {
+        if (pthread_create(&threads[i], NULL, dial, tls[i]))
+            floor_die("no thread");
+    }
+    for (int i = 0; i < options.threads; i++)
+        pthread_join(threads[i], NULL);
+    double took = (double)(now_ns() - began_ns) * 1e-9;
+    cpu = cpu_self() - cpu;
+    server_cpu = cpu_pid(options.server_pid) - server_cpu;
+    emit("floor", "handshakes", options.param, "rate", done / took, "hs/s");
+    emit("floor", "handshakes", options.param, "cpu_per_million", (cpu + server_cpu) / done * 1e6, "cpu_s/1e6");
+    emit("floor", "handshakes", options.param, "server_cpu_ms", server_cpu / done * 1e3, "ms");
+}
+
+static void read_options(int count, char **arguments)
+{
+    options.server = count > 1 && strcmp(arguments[1], "serve") == 0;
+    for (int i = 2; i + 1 < count; i += 2) {
+        const char *key = arguments[i], *value = arguments[i + 1];
+        if (strcmp(key, "--port") == 0)
+            options.port = atoi(value);
+        else if (strcmp(key, "--certs") == 0)
+            options.certificates = value;
+        else if (strcmp(key, "--name") == 0)
+            options.name = value;
+        else if (strcmp(key, "--threads") == 0)
+            options.threads = atoi(value);
+        else if (strcmp(key, "--count") == 0)
+            options.count = atoi(value);
+        else if (strcmp(key, "--server-pid") == 0)
+            options.server_pid = pb_spid[0] = atoi(value);
+        else if (strcmp(key, "--param") == 0)
+            options.param = value;
+        else
+            floor_die("unknown option %s", key);
+    }
+    if (options.threads < 1 || options.threads > THREADS_MAX)
+        floor_die("--threads: 1 to %d", THREADS_MAX);
+}
+
+static void listen_and_serve(void)
+{
+    const int on = 1;
+    pthread_t thread;
+    listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (bind(listener, (struct sockaddr *)&address, sizeof(address)) || listen(listener, 1024))
+        floor_die("port %d: %s", options.port, strerror(errno));
+    for (int i = 1; i < options.threads; i++) {
+        if (pthread_create(&thread, NULL, serve, NULL))
+            floor_die("no thread");
+    }
+    serve(NULL);
+}
+
+int main(int count, char **arguments)
+{
+    read_options(count, arguments);
+    alarm(120);
+    signal(SIGPIPE, SIG_IGN);
+    address = (struct sockaddr_in){
+        .sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_port = htons((uint16_t)options.port)};
+    if (options.server)
+        listen_and_serve();
+    else
+        dial_all();
+    return 0;
+}
