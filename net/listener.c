@@ -78,6 +78,7 @@ static void listener_arm(zlink_listener_t *listener)
 {
     struct io_uring_sqe *sqe = zlink_reactor_sqe(listener->reactor);
 
+    assert(listener->slot.in_flight == 0); /* never two accepts */
     if ((zlink_reactor_features(listener->reactor) & ZLINK_RING_MULTISHOT_ACCEPT) != 0)
         io_uring_prep_multishot_accept(sqe, listener->fd, NULL, NULL, SOCK_CLOEXEC);
     else

@@ -14,6 +14,8 @@ ZLINK_COUNTER_DEFINE(no_member, ZLINK_COUNTER, "zlink.channel.selection_failures
 ZLINK_COUNTER_DEFINE(not_ready, ZLINK_COUNTER, "zlink.channel.selection_failures.not_ready",
                      "Calls to a known channel or node without a ready link");
 
+#define OUTPUT_HARD_BYTES_MIN ((size_t)64 << 20)
+
 /* ---- calls ---- */
 
 void zlink_mesh_complete(zlink_mesh_t *mesh, zlink_outbound_call_t *call, zlink_status_t status,
@@ -146,13 +148,23 @@ static zlink_status_t describe_self(zlink_mesh_t *mesh, zlink_refusal_t *why)
     return status;
 }
 
+/* Replies may go beyond the limit at which senders wait, and one message may be larger than both. */
+static zlink_stream_limits_t connection_limits(const zlink_mesh_options_t *options)
+{
+    const size_t hard_bytes = 2 * (size_t)options->max_body_bytes;
+    return (zlink_stream_limits_t){
+        .output_bytes = options->outbound_bytes,
+        .output_hard_bytes = hard_bytes > OUTPUT_HARD_BYTES_MIN ? hard_bytes : OUTPUT_HARD_BYTES_MIN,
+    };
+}
+
 static zlink_status_t open_listener(zlink_mesh_t *mesh, zlink_refusal_t *why)
 {
     const zlink_mesh_options_t *options = &mesh->options;
     zlink_listener_options_t listener = {
         .address = options->listen,
         .tls = options->tls,
-        .limits = {.output_bytes = options->outbound_bytes},
+        .limits = connection_limits(options),
         .accepted = zlink_mesh_accepted,
         .context = mesh,
     };
@@ -172,7 +184,7 @@ static zlink_status_t open_dialers(zlink_mesh_t *mesh, zlink_refusal_t *why)
         zlink_dialer_options_t dial = {
             .address = options->peers[i],
             .tls = options->tls,
-            .limits = {.output_bytes = options->outbound_bytes},
+            .limits = connection_limits(options),
             .connecting = zlink_mesh_connecting,
             .context = dialer,
         };

@@ -388,6 +388,7 @@ void zlink_mesh_send_update(zlink_peer_link_t *link)
  */
 static zlink_frame_verdict_t on_update(zlink_link_end_t *end, const uint8_t *envelope, size_t size)
 {
+    assert(end->link);
     zlink_wire_hello_t *peer = &end->link->peer;
     zlink_wire_update_t update = {
         .channels = end->mesh->scratch_channels,

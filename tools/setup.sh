@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs the Debian packages of tools/packages.txt that are missing; without a missing one it needs no network.
 #   tools/setup.sh             to build and test
-#   tools/setup.sh containers  also a container engine, where there is none
+#   tools/setup.sh containers  also what the container tests need: an engine where there is none, compose, sslscan
+#   tools/setup.sh bench       also the peers that ./dev bench measures (tests/bench/packages.txt)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,8 +12,14 @@ if ! command -v dpkg-query >/dev/null; then
 fi
 
 mapfile -t wanted < <(grep -v -e '^#' -e '^$' tools/packages.txt)
-if [ "${1:-}" = containers ] && ! command -v docker >/dev/null && ! command -v podman >/dev/null; then
-  wanted+=(docker.io)
+if [ "${1:-}" = containers ]; then
+  wanted+=(debootstrap sslscan)
+  docker version >/dev/null 2>&1 || PATH=$PATH:/usr/sbin command -v dockerd >/dev/null || wanted+=(docker.io)
+  command -v docker-compose >/dev/null || docker compose version >/dev/null 2>&1 || wanted+=(docker-compose)
+fi
+if [ "${1:-}" = bench ]; then
+  mapfile -t peers < <(grep -v -e '^#' -e '^$' tests/bench/packages.txt)
+  wanted+=("${peers[@]}")
 fi
 
 missing=()

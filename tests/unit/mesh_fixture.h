@@ -272,7 +272,8 @@ static inline void node_wait_links(node_t *node, size_t ready)
 
     for (node_look_t look = node_look(node); look.ready != ready || look.links != ready; look = node_look(node)) {
         if (time(NULL) > until)
-            fail_msg("waited for %zu links, got %zu (%zu ready): %s", ready, look.links, look.ready, node_read(node)->reason);
+            fail_msg("waited for %zu links, got %zu (%zu ready): %s", ready, look.links, look.ready,
+                     node_read(node)->reason);
         nanosleep(&pause, NULL);
     }
 }
@@ -296,7 +297,8 @@ static inline void node_pass_time_until_ready(node_t *node, virtual_clock_t *clo
 
     for (node_look_t look = node_look(node); look.ready != ready || look.links != ready; look = node_look(node)) {
         if (time(NULL) > until)
-            fail_msg("waited for %zu links, got %zu (%zu ready): %s", ready, look.links, look.ready, node_read(node)->reason);
+            fail_msg("waited for %zu links, got %zu (%zu ready): %s", ready, look.links, look.ready,
+                     node_read(node)->reason);
         virtual_clock_advance(clock, node->reactor, 10);
         nanosleep(&(struct timespec){.tv_nsec = 300000}, NULL);
     }

@@ -34,3 +34,8 @@ zlink_unit_test(mesh zlink_mesh)
 zlink_unit_test(mesh_hostile zlink_mesh)
 zlink_unit_test(mesh_room zlink_mesh)
 zlink_unit_test(mesh_tls zlink_mesh zlink_ctl)
+
+zlink_unit_test(application_host zlink_server)
+zlink_proto_messages(test_application_host PROTO ${CMAKE_CURRENT_SOURCE_DIR}/messages/host.proto)
+zlink_unit_test(turn_call zlink_server)
+zlink_proto_messages(test_turn_call PROTO ${CMAKE_CURRENT_SOURCE_DIR}/messages/host.proto)

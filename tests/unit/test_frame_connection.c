@@ -7,6 +7,7 @@
 
 #include "net_fixture.h"
 
+#include "base/container_of.h"
 #include "base/counters.h"
 #include "net/frame_connection.h"
 
@@ -562,6 +563,68 @@ static void test_tr64_flood_does_not_stop_anothers_probes(void **state)
     node_close(&node);
 }
 
+/* A mail posted at the first frame after a resume, and how many frames had been handed over when it came. */
+typedef struct rotation {
+    zlink_mail_t mail;
+    peer_t *peer;
+    size_t before;
+    size_t handed;
+    sem_t done;
+} rotation_t;
+
+static void rotation_deliver(zlink_mail_t *mail)
+{
+    rotation_t *rotation = ZLINK_CONTAINER_OF(mail, rotation_t, mail);
+
+    rotation->handed = atomic_load(&rotation->peer->frames) - rotation->before;
+    sem_post(&rotation->done);
+}
+
+static void rotation_start_here(void *context)
+{
+    rotation_t *rotation = context;
+
+    rotation->before = atomic_load(&rotation->peer->frames);
+    zlink_frame_connection_resume(rotation->peer->connection);
+    /* Delivered in the next tick; the frames are handed over at the end of this one. */
+    zlink_reactor_post(zlink_stream_reactor(zlink_frame_connection_stream(rotation->peer->connection)),
+                       &rotation->mail);
+}
+
+/* TR-64: 1,000 frames that are there at once are handed over 64 at a time. */
+static void test_tr64_sixty_four_frames_in_a_row(void **state)
+{
+    enum { FRAMES = 1000 };
+    static uint8_t bytes[32 * FRAMES];
+    rotation_t rotation = {.mail.deliver = rotation_deliver};
+    const int64_t before = zlink_counter_read(&zlink_counter_net_bytes_received);
+    peer_t peer;
+    node_t node;
+    int fd;
+
+    (void)state;
+    for (size_t i = 0; i < FRAMES; i++)
+        (void)frame_put(bytes + 32 * i,
+                        (zlink_frame_prefix_t){.kind = ZLINK_FRAME_SEND, .target_id = 1, .packet_id = 2}, "", "");
+    node_open(&node, &peer, 1);
+    sem_init(&rotation.done, 0, 0);
+    rotation.peer = &peer;
+    fd = node_connect(&node, &peer);
+    atomic_store(&peer.put_off, true);
+    send_all(fd, bytes, sizeof(bytes));
+    wait_received(before, sizeof(bytes));
+    fixture_wait_for(&peer.offered, 1);
+    zlink_reactor_call(node.reactor, fixture_nothing, NULL);
+    atomic_store(&peer.put_off, false);
+    zlink_reactor_call(node.reactor, rotation_start_here, &rotation);
+    fixture_wait(&rotation.done);
+    assert_int_equal(rotation.handed, 64);
+    fixture_wait_for(&peer.frames, FRAMES);
+    close(fd);
+    node_close(&node);
+    sem_destroy(&rotation.done);
+}
+
 /* ---- sending ---- */
 
 typedef struct sending {
@@ -663,6 +726,7 @@ int main(void)
         cmocka_unit_test(test_tr52_system_clock_is_monotonic),
         cmocka_unit_test(test_tr51_orderly_close_is_immediate),
         cmocka_unit_test(test_tr64_flood_does_not_stop_anothers_probes),
+        cmocka_unit_test(test_tr64_sixty_four_frames_in_a_row),
         cmocka_unit_test(test_frame_send_fills_in_lengths_and_keeps_the_peers_limit),
         cmocka_unit_test(test_frame_of_megabytes),
     };

@@ -533,8 +533,7 @@ static void admit_fails(void (*spoil)(zlink_wire_hello_t *admit, const node_t *n
     dialled_t dialled;
 
     dialled_start(&dialled);
-    zlink_wire_hello_t admit =
-        raw_hello("raw" RAW_UUID, ZLINK_CONNECTION_APPLICATION, dialled.hello.link_id);
+    zlink_wire_hello_t admit = raw_hello("raw" RAW_UUID, ZLINK_CONNECTION_APPLICATION, dialled.hello.link_id);
     spoil(&admit, &dialled.node);
     raw_say(dialled.application, ZLINK_FRAME_ADMIT, &admit);
     dialled_fails(&dialled, reason);

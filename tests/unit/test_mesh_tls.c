@@ -11,8 +11,8 @@
 #include "ctl/certs.h"
 
 static const char *const prices[] = {"prices"};
-static char folder[64];      /* the authority of "unit", and the certificates of left, right and third */
-static char foreign[64];     /* the authority of "other", and one of left */
+static char folder[64];  /* the authority of "unit", and the certificates of left, right and third */
+static char foreign[64]; /* the authority of "other", and one of left */
 static char both_authorities[96];
 
 static void make_leaf(const char *where, const char *name)

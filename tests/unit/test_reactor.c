@@ -7,6 +7,7 @@
 #include "base/counters.h"
 #include "base/memory.h"
 #include "net/reactor_loop.h"
+#include "net/slot_table.h"
 
 /* The levels that every loop test runs at. */
 static const uint32_t levels[] = {
@@ -270,6 +271,34 @@ static void test_h20_h28_full_queues_drop_nothing(void **state)
     }
 }
 
+/* H9 H12: a completion of a slot that is gone finds nobody, also when the index was given out again. */
+static void test_h9_h12_stale_generation_finds_nobody(void **state)
+{
+    enum { SLOTS = 200 };
+    zlink_slot_table_t table = {0};
+    zlink_ring_slot_t slots[SLOTS] = {0};
+    zlink_ring_slot_t again = {0};
+
+    (void)state;
+    for (size_t i = 0; i < SLOTS; i++)
+        assert_int_equal(zlink_slot_table_add(&table, &slots[i]), ZLINK_OK);
+    for (size_t i = 0; i < SLOTS; i++) {
+        const uint32_t index = slots[i].index;
+        const uint32_t generation = slots[i].generation;
+
+        assert_ptr_equal(zlink_slot_table_find(&table, index, generation), &slots[i]);
+        zlink_slot_table_remove(&table, &slots[i]);
+        assert_null(zlink_slot_table_find(&table, index, generation));
+        assert_int_equal(zlink_slot_table_add(&table, &again), ZLINK_OK);
+        assert_int_equal(again.index, index);
+        assert_null(zlink_slot_table_find(&table, index, generation));
+        assert_ptr_equal(zlink_slot_table_find(&table, index, again.generation), &again);
+        zlink_slot_table_remove(&table, &again);
+    }
+    assert_null(zlink_slot_table_find(&table, 5000, 1));
+    zlink_slot_table_release(&table);
+}
+
 /* ---- signals ---- */
 
 static void on_signal(int number)
@@ -399,6 +428,7 @@ int main(void)
         cmocka_unit_test(test_h26_timers_fire_at_every_level),
         cmocka_unit_test(test_reactor_timer_on_a_virtual_clock),
         cmocka_unit_test(test_h20_h28_full_queues_drop_nothing),
+        cmocka_unit_test(test_h9_h12_stale_generation_finds_nobody),
         cmocka_unit_test(test_h27_signal_storm),
         cmocka_unit_test(test_h4_echo_at_every_level),
         cmocka_unit_test(test_h37_restart_in_a_loop),

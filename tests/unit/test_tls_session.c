@@ -67,8 +67,10 @@ static void side_feed(side_t *side, const uint8_t *bytes, size_t size)
         size_t used = 0;
 
         side->progress = zlink_tls_session_feed(side->session, bytes, size, &used, &side->plain, &side->wire);
-        bytes += used;
-        size -= used;
+        if (used > 0) {
+            bytes += used;
+            size -= used;
+        }
     } while (side->progress == ZLINK_TLS_HANDSHAKEN);
 }
 

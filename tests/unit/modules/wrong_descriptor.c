@@ -32,4 +32,3 @@ __attribute__((unused)) static void body(zlink_module_t *module)
 
 ZLINK_API extern const zlink_module_descriptor_t zlink_module_descriptor;
 const zlink_module_descriptor_t zlink_module_descriptor = {MAGIC, ABI, LAYOUT, "wrong", BODY};
-

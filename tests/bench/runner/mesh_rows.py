@@ -1,0 +1,155 @@
+"""./dev bench mesh: two nodes, driven through the public API, beside the floor and the peers."""
+import dataclasses
+import time
+
+from measure import Background, Failure, cpu_seconds, resident_bytes, wake_ups
+from node_pair import NodePair
+from peers import MESH_PEERS, Floor, prepared
+from report import NOT_THERE, Report, Runs
+
+SIZES = ((64, "64B"), (1024, "1KiB"), (65536, "64KiB"))
+IDLE_CORES = 0.001
+IDLE_BYTES = 32 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    name: str
+    kind: str  # request_reply, one_way, fan or handshakes
+    tls: bool
+    outstanding: int = 1
+    connections: int = 1
+    size: int = 64  # of a handshakes row: how many
+    ours: tuple = ()  # (name, arguments of NodePair.drive)
+
+    @property
+    def unit(self):
+        return {"one_way": "msg/s", "handshakes": "hs/s"}.get(self.kind, "req/s")
+
+
+def request_rows(transport, quick):
+    tls = transport == "tls"
+    for outstanding in (1, 256) if quick else (1, 256, 1024):
+        ours = [(f"zlink {wait}", {"wait": wait, "outstanding": outstanding}) for wait in ("yield", "then")]
+        if outstanding == 256 and not quick:
+            ours.append(("zlink channel", {"wait": "yield", "outstanding": outstanding, "target": "channel"}))
+        yield Row(f"mesh.request.64B.{transport}.{outstanding}", "request_reply", tls, outstanding, ours=tuple(ours))
+
+
+def note_rows(transport, quick):
+    for size, text in SIZES[:1] if quick else SIZES:
+        ours = [("zlink 1 sender", {"wait": "send", "note_bytes": size})]
+        if not quick:
+            ours.append(("zlink 64 senders", {"wait": "send", "note_bytes": size, "spots": 64}))
+        yield Row(f"mesh.one_way.{text}.{transport}", "one_way", transport == "tls", size=size, ours=tuple(ours))
+
+
+def fan_row(transport):
+    ours = tuple((f"zlink {wait}", {"wait": wait, "outstanding": 16, "spots": 64}) for wait in ("yield", "then"))
+    return Row(f"mesh.request.64B.{transport}.64x16", "fan", transport == "tls", 16, 64, ours=ours)
+
+
+def rows_of(transport, quick):
+    rows = [*request_rows(transport, quick), *note_rows(transport, quick)]
+    if not quick:
+        rows.append(fan_row(transport))
+    if transport == "tls":
+        rows.append(Row("mesh.handshake.full.tls", "handshakes", True, size=40 if quick else 200,
+                        ours=(("zlink", None),)))
+    return rows
+
+
+def measure_idle(report, pair, seconds):
+    """Both nodes, linked, nothing to do."""
+    pids = [pair.pid(name) for name in ("a", "b")]
+    time.sleep(0.5)
+    cpu, woken, began = sum(map(cpu_seconds, pids)), sum(map(wake_ups, pids)), time.monotonic()
+    time.sleep(seconds)
+    took = time.monotonic() - began
+    cores = (sum(map(cpu_seconds, pids)) - cpu) / took / 2
+    rate = (sum(map(wake_ups, pids)) - woken) / took / 2
+    resident = max(map(resident_bytes, pids))
+    report.facts[f"idle.{pair.transport}"] = {"cores": cores, "wake_ups_per_s": rate, "resident_bytes": resident}
+    report.target(f"mesh.idle.cpu.{pair.transport}", f"under {IDLE_CORES:.1%} of a core",
+                  f"{cores:.3%} ({rate:.1f} wake-ups/s)", cores < IDLE_CORES)
+    report.target(f"mesh.idle.resident.{pair.transport}", f"under {IDLE_BYTES >> 20} MiB",
+                  f"{resident / 2**20:.1f} MiB", resident < IDLE_BYTES)
+
+
+class Mesh:
+    def __init__(self, build, folder, options):
+        self.build, self.folder, self.options = build, folder, options
+        self.quick = options.quick
+        self.seconds = 0.4 if self.quick else 1.0
+        self.report = Report()
+        self.floor = Floor(build, folder)
+
+    def _ours(self, pair, row, arguments):
+        if row.kind == "handshakes":
+            port = int(pair.address["b"].rsplit(":", 1)[1])
+            with Background(pair.pid("b")) as background:
+                result = self.floor.dial(port, pair.pid("b"), pair.certificates, "driver", row.size)
+            return {**result, "bg": background.cores}
+        return pair.drive(**arguments, warm_up_ms=200, duration_ms=int(self.seconds * 1000))
+
+    def _round(self, runs, row, pair, peers):
+        """A B C …: everybody once."""
+        contestants = [(name, lambda a=arguments: self._ours(pair, row, a)) for name, arguments in row.ours]
+        contestants += [(peer.name, lambda p=peer: p.run(row, self.seconds)) for peer in peers]
+        for name, run in contestants:
+            try:
+                result = run()
+            except Failure as why:
+                runs.trouble[name] = str(why)
+                result = None
+            if result is not None or name in runs.trouble:
+                runs.add(name, result)
+
+    def _transport(self, transport, peers):
+        with NodePair(self.build, self.folder, transport) as pair:
+            print(f"{transport}: nodes a and b are linked, cipher {pair.cipher()}", flush=True)
+            measure_idle(self.report, pair, 2 if self.quick else 10)
+            rows = rows_of(transport, self.quick)
+            all_runs = [Runs(row.name, row.unit, [name for name, _ in row.ours]) for row in rows]
+            for number in range(self.options.rounds):
+                for row, runs in zip(rows, all_runs):
+                    self._round(runs, row, pair, peers)
+                print(f"{transport}: round {number + 1} of {self.options.rounds}", flush=True)
+            loaded = max(resident_bytes(pair.pid(name)) for name in ("a", "b"))
+            self.report.facts[f"resident_after_load.{transport}"] = loaded
+        return rows, all_runs
+
+    def _judge(self, rows, all_runs, peers):
+        names = [peer.name for peer in peers if peer.compare_with]
+        for row, runs in zip(rows, all_runs):
+            runs.print_table()
+            self.report.rows.append(runs)
+            for contestant in runs.ours:
+                suffix = "" if len(runs.ours) == 1 else "." + contestant.removeprefix("zlink ").replace(" ", "_")
+                if self.quick:
+                    ratio = runs.ratio(contestant, "floor")
+                    self.report.target(runs.name + suffix, "a number (quick: no peers)",
+                                       f"{ratio:.2f}x floor" if ratio else runs.trouble.get(contestant, "no number"),
+                                       bool(ratio))
+                else:
+                    self.report.compare(runs, contestant, names, suffix=suffix)
+            if row.kind == "handshakes":
+                self.report.target("mesh.handshake.resumed.tls", "faster than grpc and erlang", NOT_THERE, None)
+
+    def run(self):
+        wanted = () if self.quick else self.options.peers
+        others, missing = prepared(MESH_PEERS, self.folder, wanted)
+        peers = [self.floor, *others]
+        for name, why in missing.items():
+            print(f"peer {name}: {why}")
+        self.report.facts["missing_peers"] = missing
+        for peer in peers:
+            peer.start()
+        try:
+            for transport in ("tls", "plain"):
+                rows, all_runs = self._transport(transport, peers)
+                self._judge(rows, all_runs, peers)
+        finally:
+            for peer in peers:
+                peer.stop()
+        return self.report
