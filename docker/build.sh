@@ -13,10 +13,11 @@ docker/base_image.sh
 # The legacy builder where the client has no other.
 docker buildx version >/dev/null 2>&1 || export DOCKER_BUILDKIT=0
 for target in build node sample; do
-  if ! said=$(docker build --network host -q -f docker/Dockerfile --target "$target" -t "zlink-$target:$tag" . 2>&1); then
+  image=zlink-$target:$tag
+  if ! said=$(docker build --network host -q -f docker/Dockerfile --target "$target" -t "$image" . 2>&1); then
     printf '%s\n' "$said" | tail -n 40 >&2
-    echo "docker: zlink-$target:$tag was not built" >&2
+    echo "docker: $image was not built" >&2
     exit 1
   fi
-  echo "image: zlink-$target:$tag, $(($(docker image inspect -f '{{.Size}}' "zlink-$target:$tag") / 1000000)) MB"
+  echo "image: $image, $(($(docker image inspect -f '{{.Size}}' "$image") / 1000000)) MB"
 done

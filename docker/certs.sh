@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Makes certificates for nodes in containers, with the zlinkctl of the image, so that none is ever part of an image.
 #   docker/certs.sh FOLDER NAME...
-# FOLDER/ca/ holds the mesh's authority; keep it off the machines that run nodes. FOLDER/NAME/ holds what node NAME needs:
-# ca.pem, node.pem, and node.key, which belongs to the container's user. FOLDER/client/ is the same for zlinkctl.
+# FOLDER/ca/ holds the mesh's authority; keep it off the machines that run nodes. FOLDER/NAME/ holds what node NAME
+# needs: ca.pem, node.pem, and node.key, which belongs to the container's user. FOLDER/client/ is the same for zlinkctl.
 # What exists already stays. ZLINK_MESH (sample) names the mesh, ZLINK_IMAGE (zlink-node) the image.
 set -euo pipefail
 

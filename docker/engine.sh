@@ -72,7 +72,7 @@ stop() {
       echo "engine: it did not stop within 40 s and was killed" >&2
     }
   fi
-  # What a killed engine leaves mounted; nothing after an orderly end.
+  # It leaves its network namespace mounted, and a killed one more.
   awk -v folder="$folder/" 'index($2, folder) == 1 { print $2 }' /proc/mounts | sort -r |
     while read -r mounted; do umount -l "$mounted" || true; done
   rm -rf --one-file-system "$folder"

@@ -235,9 +235,6 @@ static void listener_complete(zlink_ring_slot_t *slot, unsigned operation, int32
     listener_settle_later(listener);
     if (operation != OPERATION_ACCEPT)
         return;
-    /* Whether the accept goes on is told by this flag alone: arming again while it does would double it. */
-    if ((flags & IORING_CQE_F_MORE) == 0)
-        listener->armed = false;
     if (result >= 0 && fault != NULL && fault->accept_result != NULL) {
         const int injected = fault->accept_result(fault->context);
 
@@ -246,6 +243,9 @@ static void listener_complete(zlink_ring_slot_t *slot, unsigned operation, int32
             result = injected;
         }
     }
+    /* Whether the accept goes on is told by this flag alone: arming again while it does would double it. */
+    if ((flags & IORING_CQE_F_MORE) == 0)
+        listener->armed = false;
     if (result < 0) {
         listener_failed(listener, -result);
         return;

@@ -128,10 +128,11 @@ void zlink_mesh_link_ready(zlink_peer_link_t *link)
 
     link->state = ZLINK_LINK_READY;
     link->ready_since_ms = zlink_reactor_now_ms(mesh->reactor);
-    for (size_t lane = 0; lane < 2; lane++) {
+    for (size_t lane = 0; lane < 2; lane++)
         zlink_frame_connection_set_peer_body_limit(link->ends[lane]->connection, link->peer.max_body_bytes);
-        zlink_frame_connection_start_liveness(link->ends[lane]->connection);
-    }
+    /* Only here: on the Application connection a probe could stand behind a call that waits for a permit, and a link
+     * must not die because handlers are slow. */
+    zlink_frame_connection_start_liveness(link->ends[ZLINK_CONNECTION_COMPLETION]->connection);
     if (link->dialer && link->dialer->dialer) {
         zlink_dialer_settled(link->dialer->dialer);
         link->dialer->failure_told = false;

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "net/ring_features.h"
 #include "server/module_loader.h"
 
 #define JOBS_PER_CORE 128u /* the Balanced profile */
@@ -205,6 +206,19 @@ static zlink_status_t start_in_order(const char *config_path, zlink_node_t *node
     return status;
 }
 
+/* What whoever runs the node somewhere new wants to know first. */
+static void log_ring(const zlink_node_t *node)
+{
+    zlink_ring_surroundings_t surroundings;
+    char features[256];
+    zlink_ring_surroundings_read(&surroundings);
+    zlink_ring_features_text(zlink_reactor_features(node->reactor), features, sizeof(features));
+    bool unlimited = surroundings.memlock_bytes == UINT64_MAX;
+    zlink_log(ZLINK_LOG_INFO, "zlink.node.io_uring", ZLINK_LOG_S("kernel", surroundings.kernel),
+              ZLINK_LOG_S("features", features), ZLINK_LOG_I("seccomp", surroundings.seccomp),
+              ZLINK_LOG_I("memlock_kib", unlimited ? -1 : (int64_t)(surroundings.memlock_bytes / 1024)));
+}
+
 zlink_status_t zlink_node_start(const char *config_path, zlink_node_t *node, zlink_refusal_t *why)
 {
     memset(node, 0, sizeof(*node));
@@ -219,6 +233,7 @@ zlink_status_t zlink_node_start(const char *config_path, zlink_node_t *node, zli
     if (status != ZLINK_OK)
         return status; /* the process ends now: there is nothing that a half-started node could lose */
     atomic_store(&node->state, ZLINK_NODE_SERVING);
+    log_ring(node);
     zlink_log(ZLINK_LOG_INFO, "zlink.node.serving", ZLINK_LOG_S("mesh", node->identity.mesh),
               ZLINK_LOG_S("node_id", node->identity.node_id),
               ZLINK_LOG_S("listen", zlink_mesh_address(node->mesh) ? zlink_mesh_address(node->mesh) : "none"),

@@ -363,18 +363,19 @@ def test_sslscan(setting):
 
 
 def compression_taken(address):
-    """The compression method (0 is none) that the server takes from a TLS 1.2 hello that offers DEFLATE first: clients of
-    today cannot even offer it."""
+    """The compression method (0 is none) that the server takes out of a TLS 1.2 hello that offers DEFLATE first: today's
+    clients cannot even offer it."""
     def vector(data, size=2):
         return len(data).to_bytes(size, "big") + data
     extensions = b"".join(struct.pack(">H", number) + vector(data) for number, data in (
         (10, vector(b"\x00\x17")), (11, vector(b"\x00", 1)), (13, vector(b"\x04\x03"))))  # P-256, uncompressed, ECDSA
     ciphers = b"\xc0\x2b\xc0\x2c\xcc\xa9\x00\xff"
-    hello = b"\x03\x03" + os.urandom(32) + vector(b"", 1) + vector(ciphers) + vector(b"\x01\x00", 1) + vector(extensions)
+    hello = (b"\x03\x03" + os.urandom(32) + vector(b"", 1) + vector(ciphers) + vector(b"\x01\x00", 1) +
+             vector(extensions))
     with socket.create_connection((address, 7700), timeout=WAIT_S) as connection:
         connection.sendall(b"\x16\x03\x01" + vector(b"\x01" + vector(hello, 3)))
         answer = connection.makefile("rb").read(5 + 4 + 2 + 32 + 1 + 32 + 2 + 1)
-    check(answer[:1] == b"\x16" and answer[5:6] == b"\x02", f"the server answers a hello with its own: {answer[:16].hex()}")
+    check(answer[:1] == b"\x16" and answer[5:6] == b"\x02", f"the answer to a hello: {answer[:16].hex()}")
     session_bytes = answer[43]
     return answer[44 + session_bytes + 2]
 
@@ -523,7 +524,7 @@ def main():
     parser = argparse.ArgumentParser(description="Tests with the node in containers.")
     for name in ("image", "certs", "folder", "project"):
         parser.add_argument(f"--{name}", required=True)
-    parser.add_argument("--only", action="append", help="only tests with this in their name (and the start of the mesh)")
+    parser.add_argument("--only", action="append", help="only tests with this in their name")
     arguments = parser.parse_args()
     setting = Setting(arguments)
     passed = failed = 0

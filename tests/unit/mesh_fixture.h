@@ -428,4 +428,43 @@ static inline zlink_status_t node_ask(node_t *node, const char *channel, const c
     return status;
 }
 
+/* ---- a pair: `caller` dials `server`, which serves "prices" ---- */
+
+static const char *const pair_channels[] = {"prices"};
+
+typedef struct pair {
+    virtual_clock_t clock;
+    node_t server, caller;
+    const char *peers[1];
+} pair_t;
+
+static inline void pair_init(pair_t *pair, bool virtual_time)
+{
+    virtual_clock_init(&pair->clock);
+    node_init(&pair->server, "server");
+    node_init(&pair->caller, "caller");
+    if (virtual_time)
+        pair->server.clock = pair->caller.clock = &pair->clock.clock;
+    pair->server.options.channels = pair_channels;
+    pair->server.options.channel_count = 1;
+    pair->caller.options.listen = NULL;
+    pair->peers[0] = pair->server.address;
+    pair->caller.options.peers = pair->peers;
+    pair->caller.options.peer_count = 1;
+}
+
+static inline void pair_start(pair_t *pair)
+{
+    node_start(&pair->server);
+    node_start(&pair->caller);
+    fixture_wait_for(&pair->server.ready, 1);
+    fixture_wait_for(&pair->caller.ready, 1);
+}
+
+static inline void pair_stop(pair_t *pair)
+{
+    node_stop(&pair->caller);
+    node_stop(&pair->server);
+}
+
 #endif

@@ -31,11 +31,13 @@ target_compile_definitions(test_catalogue PRIVATE ZLINK_TESTS_MODULES="${unit_mo
                            ZLINK_TESTS_SOURCES="${CMAKE_CURRENT_SOURCE_DIR}")
 
 zlink_unit_test(mesh zlink_mesh)
+zlink_unit_test(mesh_memory zlink_mesh)
 zlink_unit_test(mesh_hostile zlink_mesh)
+zlink_unit_test(mesh_dialled zlink_mesh)
 zlink_unit_test(mesh_room zlink_mesh)
 zlink_unit_test(mesh_tls zlink_mesh zlink_ctl)
 
-zlink_unit_test(application_host zlink_server)
-zlink_proto_messages(test_application_host PROTO ${CMAKE_CURRENT_SOURCE_DIR}/messages/host.proto)
-zlink_unit_test(turn_call zlink_server)
-zlink_proto_messages(test_turn_call PROTO ${CMAKE_CURRENT_SOURCE_DIR}/messages/host.proto)
+foreach(name application_host ingress turn_call turn_call_ends)
+  zlink_unit_test(${name} zlink_server)
+  zlink_proto_messages(test_${name} PROTO ${CMAKE_CURRENT_SOURCE_DIR}/messages/host.proto)
+endforeach()

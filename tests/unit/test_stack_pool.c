@@ -17,7 +17,7 @@
 #define MADV_GUARD_INSTALL 102
 #endif
 
-/* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): the linker's names */
+/* The linker's names. */
 void *__real_mmap(void *address, size_t size, int protection, int flags, int file, off_t offset);
 void *__wrap_mmap(void *address, size_t size, int protection, int flags, int file, off_t offset);
 int __real_munmap(void *address, size_t size);
@@ -69,7 +69,6 @@ int __wrap_madvise(void *address, size_t size, int advice)
         guards_left--;
     return __real_madvise(address, size, advice);
 }
-/* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 
 typedef struct stacks {
     zlink_stack_pool_t pool;

@@ -87,7 +87,7 @@ class Report:
         ratio = runs.ratio(contestant, best)
         cpu = runs.ratio(contestant, best, "cpu_per_million")
         got = (f"{number(ratio)}x ({number(runs.median(contestant, 'rate'))} {runs.unit}, "
-               f"CPU {number(cpu)}x, bg {runs.median(contestant, 'bg') or 0:.2f})")
+               f"for {number(cpu)}x the CPU time each, bg {runs.median(contestant, 'bg') or 0:.2f})")
         want = f"{wanted} {best} ({number(runs.median(best, 'rate'))} {runs.unit})"
         self.target(name, want, got, ratio > factor if factor == 1.0 else ratio >= factor)
 

@@ -1,0 +1,279 @@
+/*
+ * The door between the two domains: what a peer sends becomes a handler's turn and its result an answer, with permits,
+ * full queues and draining in between. The peer is made of plain sockets.
+ */
+#include "host_fixture.h"
+#include "raw_peer.h"
+
+#include "server/ingress.h"
+
+typedef struct door {
+    host_fixture_t host;
+    zlink_reactor_t *reactor;
+    zlink_ingress_t ingress;
+    zlink_node_identity_t identity;
+    zlink_mesh_options_t options;
+    zlink_status_t status;
+    char address[64];
+    raw_link_t peer;
+} door_t;
+
+static raw_frame_t frame;
+
+static void door_create_here(void *context)
+{
+    door_t *door = context;
+
+    zlink_ingress_init(&door->ingress, door->reactor, door->host.host);
+    door->options.events.context = &door->ingress;
+    door->status = zlink_mesh_create(&door->options, &door->ingress.mesh, NULL);
+    if (door->status == ZLINK_OK)
+        snprintf(door->address, sizeof(door->address), "%s", zlink_mesh_address(door->ingress.mesh));
+}
+
+/* host_init() comes before, so that the test can change the host's options. */
+static void door_open(door_t *door)
+{
+    static const char *const channels[] = {"side", "desk"};
+
+    host_start(&door->host);
+    assert_int_equal(zlink_node_identity_make(&door->identity, "unit", "door"), ZLINK_OK);
+    door->reactor = fixture_reactor(&(zlink_reactor_options_t){.clock = &door->host.exec.clock});
+    door->options = (zlink_mesh_options_t){
+        .reactor = door->reactor,
+        .identity = &door->identity,
+        .role = ZLINK_ROLE_SERVER,
+        .listen = "127.0.0.1:0",
+        .channels = channels,
+        .channel_count = 2,
+        .max_body_bytes = 1u << 20,
+        .outbound_bytes = 1u << 20,
+        .pending_max = 64,
+        .events =
+            {
+                .arrived = zlink_ingress_arrived,
+                .picked_local = zlink_ingress_picked_local,
+                .members_changed = zlink_ingress_members_changed,
+            },
+    };
+    zlink_reactor_call(door->reactor, door_create_here, door);
+    assert_int_equal(door->status, ZLINK_OK);
+    door->peer = raw_join(door->address, "raw" RAW_UUID, 1);
+}
+
+static void door_close_here(void *context)
+{
+    door_t *door = context;
+
+    zlink_mesh_close(door->ingress.mesh, host_stage_ended, &door->host.stage);
+}
+
+static void door_destroy_here(void *context)
+{
+    zlink_mesh_destroy(((door_t *)context)->ingress.mesh);
+}
+
+static void door_close(door_t *door)
+{
+    raw_leave(&door->peer);
+    zlink_application_host_when_idle(door->host.host, host_stage_ended, &door->host.stage);
+    zlink_test_wait(&door->host.stage);
+    zlink_application_host_close(door->host.host, host_stage_ended, &door->host.stage);
+    zlink_test_wait(&door->host.stage);
+    zlink_reactor_call(door->reactor, door_close_here, door);
+    zlink_test_wait(&door->host.stage);
+    zlink_reactor_call(door->reactor, door_destroy_here, door);
+    zlink_reactor_destroy(door->reactor);
+    host_release(&door->host);
+}
+
+/* `id` NULL: a channel; `route` 0: a one-way message. */
+static void send_call(door_t *door, uint64_t route, const char *name, const char *id, const char *packet,
+                      script_t script)
+{
+    zlink_wire_call_t names = {.target.kind = id ? ZLINK_TARGET_INSTANCE_SPOT : ZLINK_TARGET_CHANNEL};
+    uint8_t envelope[ZLINK_WIRE_SMALL_ENVELOPE_MAX], payload[64];
+    RunReq request = RunReq_init_zero;
+    pb_ostream_t stream = pb_ostream_from_buffer(payload, sizeof(payload));
+    size_t size = 0;
+
+    snprintf(names.target.name, sizeof(names.target.name), "%s", name);
+    snprintf(names.target.spot_id, sizeof(names.target.spot_id), "%s", id ? id : "");
+    snprintf(names.packet, sizeof(names.packet), "%s", packet);
+    request.script = (uintptr_t)script;
+    assert_true(pb_encode(&stream, RunReq_fields, &request)); /* a Note looks the same */
+    assert_int_equal(zlink_wire_call_encode(&names, envelope, sizeof(envelope), &size), ZLINK_OK);
+    raw_send(door->peer.application,
+             (zlink_frame_prefix_t){.kind = route ? ZLINK_FRAME_REQUEST : ZLINK_FRAME_SEND,
+                                    .reply_route_id = route,
+                                    .deadline_ms = route ? 30000 : 0},
+             envelope, size, payload, stream.bytes_written);
+}
+
+static void send_request(door_t *door, uint64_t route, const char *name, const char *id, script_t script)
+{
+    send_call(door, route, name, id, "tests.host.RunReq", script);
+}
+
+static void answered_value(door_t *door, uint64_t route, int32_t value)
+{
+    RunRes res = RunRes_init_zero;
+
+    raw_expect_call(door->peer.completion, ZLINK_FRAME_REPLY, &frame);
+    pb_istream_t stream = pb_istream_from_buffer(frame.body + frame.prefix.envelope_bytes,
+                                                 frame.prefix.body_bytes - frame.prefix.envelope_bytes);
+    assert_int_equal(frame.prefix.reply_route_id, route);
+    assert_true(pb_decode(&stream, RunRes_fields, &res));
+    assert_int_equal(res.value, value);
+}
+
+static void answered_error(door_t *door, uint64_t route, zlink_status_t status)
+{
+    raw_expect_call(door->peer.completion, ZLINK_FRAME_ERROR, &frame);
+    assert_int_equal(frame.prefix.reply_route_id, route);
+    assert_int_equal(zlink_frame_status_of(frame.prefix.error), status);
+}
+
+static void test_requests_messages_and_errors(void **state)
+{
+    door_t door;
+
+    (void)state;
+    memset(&door, 0, sizeof(door));
+    host_init(&door.host, 2);
+    door_open(&door);
+    send_request(&door, 1, "plain", "a", script_count);
+    answered_value(&door, 1, 1);
+    send_request(&door, 2, "side", NULL, script_count);
+    answered_value(&door, 2, 1);
+    send_call(&door, 0, "plain", "a", "tests.host.Note", script_count);
+    send_request(&door, 3, "plain", "a", script_count); /* behind the message */
+    answered_value(&door, 3, 3);
+    send_request(&door, 4, "plain", "a", script_fail);
+    answered_error(&door, 4, ZLINK_DATA_LOST);
+    send_request(&door, 5, "nothing", "a", script_count);
+    answered_error(&door, 5, ZLINK_NOT_FOUND);
+    send_request(&door, 6, "nothing", NULL, script_count);
+    answered_error(&door, 6, ZLINK_NOT_FOUND);
+    send_call(&door, 7, "plain", "a", "tests.host.Unheard", script_count);
+    answered_error(&door, 7, ZLINK_NOT_FOUND);
+    send_call(&door, 8, "plain", "a", "tests.host.Note", script_count); /* known, but one-way */
+    answered_error(&door, 8, ZLINK_NOT_FOUND);
+    send_call(&door, 0, "nothing", "a", "tests.host.Note", script_count); /* dropped and counted */
+    send_request(&door, 9, "side", NULL, script_count);
+    answered_value(&door, 9, 2);
+    door_close(&door);
+}
+
+/* With all permits in use the rest stays in the connection, and comes in as they are given back. */
+static void test_work_from_peers_waits_for_permits(void **state)
+{
+    enum { CALLS = 40 };
+    door_t door;
+
+    (void)state;
+    memset(&door, 0, sizeof(door));
+    host_init(&door.host, 2);
+    door.host.options.jobs_max = 2;
+    door_open(&door);
+    away_set(&door.host, AWAY_HOLDS, ZLINK_OK);
+    send_request(&door, 1000, "plain", "a", script_hold);
+    host_wait_for(&door.host.away.submitted, 1);
+    for (uint64_t i = 1; i <= CALLS; i++)
+        send_request(&door, i, "plain", "a", script_count);
+    while (atomic_load(&door.host.host->live) < 3)
+        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    zlink_reactor_call(door.reactor, fixture_nothing, NULL);
+    assert_int_equal(atomic_load(&door.host.host->live), 3); /* the holder, and two that hold a permit each */
+    assert_int_equal(zlink_application_job_queue_jobs(&door.host.host->job_queue), 2);
+    away_set(&door.host, AWAY_ANSWERS, ZLINK_OK);
+    answered_value(&door, 1000, 42);
+    for (uint64_t i = 1; i <= CALLS; i++)
+        answered_value(&door, i, (int32_t)i);
+    assert_int_equal(zlink_application_job_queue_jobs(&door.host.host->job_queue), 0);
+    door_close(&door);
+}
+
+/* A full queue of this node is the peer's Unavailable. */
+static void test_a_full_lane_is_unavailable_for_a_peer(void **state)
+{
+    door_t door;
+
+    (void)state;
+    memset(&door, 0, sizeof(door));
+    host_init(&door.host, 2);
+    door.host.options.policy.application_message_capacity = 2;
+    door_open(&door);
+    away_set(&door.host, AWAY_HOLDS, ZLINK_OK);
+    send_request(&door, 1, "plain", "a", script_hold);
+    host_wait_for(&door.host.away.submitted, 1);
+    send_request(&door, 2, "plain", "a", script_count);
+    send_request(&door, 3, "plain", "a", script_count);
+    answered_error(&door, 3, ZLINK_UNAVAILABLE);
+    send_call(&door, 0, "plain", "a", "tests.host.Note", script_count); /* dropped and counted */
+    send_request(&door, 4, "plain", "b", script_count);
+    answered_value(&door, 4, 1);
+    away_set(&door.host, AWAY_ANSWERS, ZLINK_OK);
+    raw_expect_call(door.peer.completion, ZLINK_FRAME_REPLY, &frame);
+    assert_int_equal(frame.prefix.reply_route_id, 1);
+    answered_value(&door, 2, 1);
+    door_close(&door);
+}
+
+static void drain_here(void *context)
+{
+    ((door_t *)context)->ingress.draining = true;
+}
+
+static void test_draining_takes_nothing_new(void **state)
+{
+    door_t door;
+
+    (void)state;
+    memset(&door, 0, sizeof(door));
+    host_init(&door.host, 2);
+    door_open(&door);
+    away_set(&door.host, AWAY_HOLDS, ZLINK_OK);
+    send_request(&door, 1, "plain", "a", script_hold);
+    host_wait_for(&door.host.away.submitted, 1);
+    zlink_reactor_call(door.reactor, drain_here, &door);
+    send_request(&door, 2, "plain", "a", script_count);
+    answered_error(&door, 2, ZLINK_SHUTTING_DOWN);
+    away_set(&door.host, AWAY_ANSWERS, ZLINK_OK);
+    raw_expect_call(door.peer.completion, ZLINK_FRAME_REPLY, &frame); /* what was taken is answered */
+    assert_int_equal(frame.prefix.reply_route_id, 1);
+    door_close(&door);
+}
+
+/* The peer is gone when the handler ends: its answer finds no link, and nothing is lost. */
+static void test_the_answer_to_a_peer_that_left(void **state)
+{
+    door_t door;
+
+    (void)state;
+    memset(&door, 0, sizeof(door));
+    host_init(&door.host, 2);
+    door_open(&door);
+    away_set(&door.host, AWAY_HOLDS, ZLINK_OK);
+    send_request(&door, 1, "plain", "a", script_hold);
+    host_wait_for(&door.host.away.submitted, 1);
+    raw_leave(&door.peer);
+    door.peer = raw_join(door.address, "raw" RAW_UUID, 2); /* the old link is closed by then */
+    away_set(&door.host, AWAY_ANSWERS, ZLINK_OK);
+    send_request(&door, 1, "plain", "a", script_count); /* the same number, another link */
+    answered_value(&door, 1, 1);
+    door_close(&door);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_requests_messages_and_errors),
+        cmocka_unit_test(test_work_from_peers_waits_for_permits),
+        cmocka_unit_test(test_a_full_lane_is_unavailable_for_a_peer),
+        cmocka_unit_test(test_draining_takes_nothing_new),
+        cmocka_unit_test(test_the_answer_to_a_peer_that_left),
+    };
+    zlink_log_set_level(ZLINK_LOG_OFF);
+    return zlink_test_main(tests);
+}
