@@ -48,13 +48,15 @@ start() {
   fi
   mkdir -p "$folder"
   folder=$(cd "$folder" && pwd)
-  setsid dockerd --data-root "$folder/data" --exec-root "$folder/exec" --pidfile "$folder/pid" --config-file /dev/null \
-    --host "unix://$folder/docker.sock" --bridge none --iptables=false --ip6tables=false --ip-masq=false \
+  echo '{}' >"$folder/daemon.json" # not the machine's
+  setsid dockerd --data-root "$folder/data" --exec-root "$folder/exec" --pidfile "$folder/pid" \
+    --host "unix://$folder/docker.sock" --config-file "$folder/daemon.json" \
+    --bridge none --iptables=false --ip6tables=false --ip-masq=false \
     --ip-forward=false >"$folder/log" 2>&1 </dev/null &
   started=$!
   if ! until_true 60 answers_or_ended || ! answers; then
-    grep -E 'level=(error|fatal)|^failed' "$folder/log" | tail -n 5 >&2 || true
-    echo "engine: it did not answer within 60 s" >&2
+    tail -n 3 "$folder/log" >&2
+    echo "engine: dockerd ended, or did not answer within 60 s" >&2
     stop >/dev/null
     exit 1
   fi

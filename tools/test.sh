@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Everything that is tested: the whole suite as gcc ships it and under the address sanitizer, the unit tests under the
-# thread sanitizer, the container tests where there is an engine, and the lints. The last line adds all of it up.
+# Everything that is tested: the whole suite as gcc ships it, under the address and undefined-behaviour sanitizers and under
+# the thread sanitizer, the fuzz targets for a minute each, the container tests where there is an engine, and the lints. The
+# last line adds all of it up.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -57,7 +58,8 @@ containers() {
 step setup tools/setup.sh
 step release build_and_run release .
 step asan build_and_run asan .
-step tsan build_and_run tsan '^unit\.'
+step tsan build_and_run tsan .
+step fuzz check tools/fuzz.sh 60
 step lint check tools/lint.sh all
 step verification check tools/check_verification.sh
 

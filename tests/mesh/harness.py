@@ -451,6 +451,13 @@ class Node:
         self.wait_exit(-signal.SIGKILL)
         wait_until(lambda: self.port not in listening_ports(), f"the port of {self.name} is free")
 
+    def report(self):
+        """What is there to say of it when a test has failed."""
+        status = self.status() if self.runs() else None
+        if status:
+            status["counters"] = {name: value for name, value in status["counters"].items() if value}
+        return f"status of {self.name}: {json.dumps(status)}\nstderr of {self.name}:\n{self.stderr()[-3000:]}"
+
     def runs(self):
         return self.process is not None and self.exit_code is None
 
@@ -720,7 +727,7 @@ def _run(test, build):
         signal.alarm(0)
         problems += mesh.said_by_sanitizers()
         if problems:
-            problems += [f"stderr of {node.name}:\n{node.stderr()[-3000:]}" for node in mesh.nodes]
+            problems += [node.report() for node in mesh.nodes]
     finally:
         signal.alarm(0)
         mesh.destroy()

@@ -1,2 +1,13 @@
+zlink_unit_test(application_job_queue zlink_exec)
+zlink_unit_test(channel_serial_executor zlink_exec)
+zlink_unit_test(exec_storm zlink_exec)
+zlink_unit_test(execution_lane_policy zlink_exec)
+zlink_unit_test(lane_priority zlink_exec)
 zlink_unit_test(serial_execution_queue zlink_exec)
+zlink_unit_test(spot_serial_executor zlink_exec)
+zlink_unit_test(stack_pool zlink_exec)
+# The test refuses what the kernel would give.
+target_link_options(test_stack_pool PRIVATE -Wl,--wrap=mmap,--wrap=munmap,--wrap=mprotect,--wrap=madvise)
 zlink_unit_test(turn zlink_exec)
+zlink_unit_test(worker_pool zlink_exec)
+target_link_options(test_worker_pool PRIVATE -Wl,--wrap=pthread_create)

@@ -137,7 +137,7 @@ static inline void node_init(node_t *node, const char *name)
 {
     memset(node, 0, sizeof(*node));
     node->clock = &zlink_clock_system;
-    assert(zlink_node_identity_make(&node->identity, "unit", name) == ZLINK_OK);
+    assert_int_equal(zlink_node_identity_make(&node->identity, "unit", name), ZLINK_OK);
     sem_init(&node->closed, 0, 0);
     pthread_mutex_init(&node->lock, NULL);
     node->options = (zlink_mesh_options_t){

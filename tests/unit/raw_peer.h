@@ -32,10 +32,10 @@ static inline int raw_socket(int receive_bytes)
     const struct timeval patience = {.tv_sec = FIXTURE_PATIENCE_S};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    assert(fd >= 0);
+    assert_true(fd >= 0);
     if (receive_bytes > 0)
-        assert(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof(receive_bytes)) == 0);
-    assert(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) == 0);
+        assert_true(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof(receive_bytes)) == 0);
+    assert_true(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) == 0);
     return fd;
 }
 
@@ -44,7 +44,7 @@ static inline int raw_connect_slow(const char *address, int receive_bytes)
     zlink_address_t parsed;
     int fd = raw_socket(receive_bytes);
 
-    assert(zlink_address_parse(address, false, &parsed, NULL) == ZLINK_OK);
+    assert_true(zlink_address_parse(address, false, &parsed, NULL) == ZLINK_OK);
     if (connect(fd, &parsed.endpoint.socket.any, parsed.endpoint.size) != 0)
         fail_msg("%s: %s", address, strerror(errno));
     return fd;
@@ -61,8 +61,8 @@ static inline int raw_listen(char address[64])
     socklen_t size = sizeof(here);
     int fd = raw_socket(0);
 
-    assert(bind(fd, (struct sockaddr *)&here, size) == 0 && listen(fd, 16) == 0);
-    assert(getsockname(fd, (struct sockaddr *)&here, &size) == 0);
+    assert_true(bind(fd, (struct sockaddr *)&here, size) == 0 && listen(fd, 16) == 0);
+    assert_true(getsockname(fd, (struct sockaddr *)&here, &size) == 0);
     snprintf(address, 64, "127.0.0.1:%u", ntohs(here.sin_port));
     return fd;
 }
@@ -74,7 +74,7 @@ static inline int raw_accept(int listener)
 
     if (fd < 0)
         fail_msg("nobody dialled: %s", strerror(errno));
-    assert(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) == 0);
+    assert_true(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) == 0);
     return fd;
 }
 
@@ -114,7 +114,7 @@ static inline void raw_send(int fd, zlink_frame_prefix_t prefix, const void *env
     uint8_t bytes[ZLINK_FRAME_PREFIX_BYTES + 70000];
     const size_t total = ZLINK_FRAME_PREFIX_BYTES + envelope_bytes + payload_bytes;
 
-    assert(total <= sizeof(bytes));
+    assert_true(total <= sizeof(bytes));
     prefix.envelope_bytes = (uint32_t)envelope_bytes;
     prefix.body_bytes = (uint32_t)(envelope_bytes + payload_bytes);
     zlink_frame_prefix_encode(&prefix, bytes);
@@ -131,7 +131,7 @@ static inline bool raw_read(int fd, raw_frame_t *frame)
 
     if (!raw_read_bytes(fd, head, sizeof(head)))
         return false;
-    assert(zlink_frame_prefix_decode(head, sizeof(frame->body), &frame->prefix, NULL) == ZLINK_OK);
+    assert_true(zlink_frame_prefix_decode(head, sizeof(frame->body), &frame->prefix, NULL) == ZLINK_OK);
     return raw_read_bytes(fd, frame->body, frame->prefix.body_bytes);
 }
 

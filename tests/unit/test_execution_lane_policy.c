@@ -11,7 +11,10 @@ typedef struct field {
     uint64_t most;
 } field_t;
 
-#define FIELD(NAME, WIDE, MOST) {#NAME, offsetof(zlink_execution_lane_policy_t, NAME), WIDE, MOST}
+#define FIELD(NAME, WIDE, MOST)                                                                                        \
+    {                                                                                                                  \
+#NAME, offsetof(zlink_execution_lane_policy_t, NAME), WIDE, MOST                                               \
+    }
 
 static const field_t must_be_positive[] = {
     FIELD(application_message_capacity, false, 16777215),

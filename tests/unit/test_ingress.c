@@ -265,6 +265,108 @@ static void test_the_answer_to_a_peer_that_left(void **state)
     door_close(&door);
 }
 
+/* ---- the mesh picks this node itself as a channel's member ---- */
+
+typedef struct own_call {
+    zlink_outbound_call_t call;
+    sem_t done;
+    _Atomic size_t completions;
+    zlink_status_t status;
+    RunRes res;
+    uint8_t payload[64];
+} own_call_t;
+
+static void own_completed(zlink_outbound_call_t *outbound, zlink_status_t status, const zlink_call_answer_t *answer)
+{
+    own_call_t *own = ZLINK_CONTAINER_OF(outbound, own_call_t, call);
+
+    own->status = status;
+    if (status == ZLINK_OK && !outbound->one_way) {
+        pb_istream_t stream = pb_istream_from_buffer(answer->payload, answer->payload_bytes);
+        zlink_check(strcmp(answer->packet, "tests.host.RunRes") == 0);
+        zlink_check(pb_decode(&stream, RunRes_fields, &own->res));
+    }
+    atomic_fetch_add(&own->completions, 1);
+    sem_post(&own->done);
+}
+
+static void own_submit(door_t *door, own_call_t *own, const char *packet, script_t script, uint32_t timeout_ms)
+{
+    RunReq request = RunReq_init_zero;
+
+    memset(own, 0, sizeof(*own));
+    sem_init(&own->done, 0, 0);
+    pb_ostream_t stream = pb_ostream_from_buffer(own->payload, sizeof(own->payload));
+    request.script = (uintptr_t)script;
+    assert_true(pb_encode(&stream, RunReq_fields, &request));
+    own->call = (zlink_outbound_call_t){
+        .route = ZLINK_ROUTE_CHANNEL,
+        .one_way = strcmp(packet, "tests.host.Note") == 0,
+        .target = ZLINK_TARGET_CHANNEL,
+        .name = "side",
+        .spot_id = "",
+        .packet = packet,
+        .payload = own->payload,
+        .payload_bytes = stream.bytes_written,
+        .deadline_ms = zlink_clock_now_ms(&door->host.exec.clock) + timeout_ms,
+        .completed = own_completed,
+    };
+    zlink_mesh_submit(door->ingress.mesh, &own->call);
+}
+
+static zlink_status_t own_wait(own_call_t *own)
+{
+    zlink_test_wait(&own->done);
+    return own->status;
+}
+
+static void own_release(own_call_t *own)
+{
+    assert_int_equal(atomic_load(&own->completions), 1);
+    sem_destroy(&own->done);
+}
+
+static void test_calls_that_the_mesh_brings_back_here(void **state)
+{
+    door_t door;
+    own_call_t own;
+
+    (void)state;
+    memset(&door, 0, sizeof(door));
+    host_init(&door.host, 2);
+    door_open(&door);
+    own_submit(&door, &own, "tests.host.RunReq", script_count, 1000);
+    assert_int_equal(own_wait(&own), ZLINK_OK);
+    assert_int_equal(own.res.value, 1);
+    own_release(&own);
+    own_submit(&door, &own, "tests.host.Note", script_count, 1000);
+    assert_int_equal(own_wait(&own), ZLINK_OK);
+    own_release(&own);
+    own_submit(&door, &own, "tests.host.RunReq", script_fail, 1000);
+    assert_int_equal(own_wait(&own), ZLINK_DATA_LOST);
+    own_release(&own);
+    own_submit(&door, &own, "tests.host.Unheard", script_count, 1000);
+    assert_int_equal(own_wait(&own), ZLINK_NOT_FOUND);
+    own_release(&own);
+    own_submit(&door, &own, "tests.host.RunReq", script_count, 1000);
+    assert_int_equal(own_wait(&own), ZLINK_OK);
+    assert_int_equal(own.res.value, 3);
+    own_release(&own);
+
+    /* Its time is over while the handler still works; the answer then finds nobody. */
+    away_set(&door.host, AWAY_HOLDS, ZLINK_OK);
+    own_submit(&door, &own, "tests.host.RunReq", script_hold, 200);
+    host_wait_for(&door.host.away.submitted, 1);
+    zlink_exec_fixture_advance(&door.host.exec, 200);
+    zlink_reactor_call(door.reactor, fixture_nothing, NULL);
+    assert_int_equal(own_wait(&own), ZLINK_DEADLINE_EXCEEDED);
+    away_set(&door.host, AWAY_ANSWERS, ZLINK_OK);
+    send_request(&door, 9, "side", NULL, script_count);
+    answered_value(&door, 9, 4);
+    own_release(&own);
+    door_close(&door);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +375,7 @@ int main(void)
         cmocka_unit_test(test_a_full_lane_is_unavailable_for_a_peer),
         cmocka_unit_test(test_draining_takes_nothing_new),
         cmocka_unit_test(test_the_answer_to_a_peer_that_left),
+        cmocka_unit_test(test_calls_that_the_mesh_brings_back_here),
     };
     zlink_log_set_level(ZLINK_LOG_OFF);
     return zlink_test_main(tests);

@@ -162,7 +162,8 @@ static void test_ex100_an_application_turn_resets_the_count(void **state)
     bench_close(&bench, ".AB.CDExF");
 }
 
-/* EX-100, second row: debt and no application work: lifecycle goes on, the debt stays, one application turn clears it. */
+/* EX-100, second row: debt and no application work: lifecycle goes on, the debt stays, one application turn clears it.
+ */
 static void test_ex100_debt_is_kept_while_the_application_lane_is_empty(void **state)
 {
     bench_t bench;
@@ -305,8 +306,7 @@ static zlink_work_result_t run_endless(zlink_work_item_t *item, zlink_worker_t *
     if (bench->lifecycle_runs == bench->runs_before)
         zlink_check(zlink_serial_execution_queue_enqueue(&bench->queue, &bench->application) == ZLINK_OK);
     if (!bench->application_ran)
-        zlink_check(zlink_serial_execution_queue_enqueue_lifecycle(&bench->queue, &endless->partner->item) ==
-                    ZLINK_OK);
+        zlink_check(zlink_serial_execution_queue_enqueue_lifecycle(&bench->queue, &endless->partner->item) == ZLINK_OK);
     else
         zlink_serial_execution_queue_close(&bench->queue, endless_closed);
     return ZLINK_WORK_DONE;
@@ -327,8 +327,8 @@ static void test_ex11_endless_lifecycle_does_not_starve_the_application_lane(voi
             for (unsigned i = 0; i < 2; i++)
                 bench.lifecycle[i] =
                     (endless_t){.item.run = run_endless, .bench = &bench, .partner = &bench.lifecycle[1 - i]};
-            assert_int_equal(
-                zlink_serial_execution_queue_enqueue_lifecycle(&bench.queue, &bench.lifecycle[0].item), ZLINK_OK);
+            assert_int_equal(zlink_serial_execution_queue_enqueue_lifecycle(&bench.queue, &bench.lifecycle[0].item),
+                             ZLINK_OK);
             zlink_test_wait(&bench.closed); /* it closes itself */
             zlink_exec_fixture_close(&bench.fixture);
             assert_true(bench.application_ran);

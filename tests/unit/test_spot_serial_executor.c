@@ -128,9 +128,9 @@ static void spot_open(spot_t *spot, zlink_exec_fixture_t *fixture)
 {
     memset(spot, 0, sizeof(*spot));
     sem_init(&spot->closed, 0, 0);
-    assert_int_equal(zlink_spot_serial_executor_init(&spot->executor, fixture->pool, &fixture->policy,
-                                                     ZLINK_EXECUTION_INSTANCE),
-                     ZLINK_OK);
+    assert_int_equal(
+        zlink_spot_serial_executor_init(&spot->executor, fixture->pool, &fixture->policy, ZLINK_EXECUTION_INSTANCE),
+        ZLINK_OK);
 }
 
 static void spot_closed(zlink_spot_serial_executor_t *executor)
@@ -304,17 +304,16 @@ static void test_ex94_construction_refuses_what_is_not_valid(void **state)
     sem_init(&spot.closed, 0, 0);
     zlink_execution_lane_policy_t policy = zlink_execution_lane_policy_default;
     policy.owner_time_budget_ms = 0;
-    assert_int_equal(
-        zlink_spot_serial_executor_init(&spot.executor, fixture.pool, &policy, ZLINK_EXECUTION_INSTANCE),
-        ZLINK_INVALID_OPERATION);
+    assert_int_equal(zlink_spot_serial_executor_init(&spot.executor, fixture.pool, &policy, ZLINK_EXECUTION_INSTANCE),
+                     ZLINK_INVALID_OPERATION);
     policy.owner_time_budget_ms = 1;
     policy.application_byte_capacity = 100;
     policy.fixed_work_byte_cost = 0;
     assert_int_equal(
         zlink_spot_serial_executor_init(&spot.executor, fixture.pool, &policy, (zlink_spot_execution_kind_t)99),
         ZLINK_INVALID_OPERATION);
-    assert_int_equal(
-        zlink_spot_serial_executor_init(&spot.executor, fixture.pool, &policy, ZLINK_EXECUTION_INSTANCE), ZLINK_OK);
+    assert_int_equal(zlink_spot_serial_executor_init(&spot.executor, fixture.pool, &policy, ZLINK_EXECUTION_INSTANCE),
+                     ZLINK_OK);
     policy.application_byte_capacity = 1000; /* the caller's own again */
     make(&gate, &spot, 'g', standing_handler);
     make(&refused, &spot, 'r', short_handler);

@@ -506,8 +506,8 @@ static void test_live_frames_survive_the_trim(void **state)
         for (unsigned park = 0; park < 8; park++)
             zlink_stack_pool_parked(&stacks.pool, visitor.stack);
         /* A page of room: the red zone, or what is written between `live` and the switch. */
-        assert_int_equal(
-            resident_pages(&stacks, visitor.stack, (char *)visitor.stack->live - stacks.pool.page_bytes), 0);
+        assert_int_equal(resident_pages(&stacks, visitor.stack, (char *)visitor.stack->live - stacks.pool.page_bytes),
+                         0);
     }
     assert_false(visitor.broken);
     zlink_coroutine_discard(visitor.stack);

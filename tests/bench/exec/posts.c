@@ -14,7 +14,7 @@
 
 #define PRODUCERS_MAX 4
 
-/* One owner: a queue, or a Spot's executor, and how much it has run. */
+/* One owner: a queue, or for turns a Spot's executor, and how much it has run. */
 typedef struct owner {
     _Alignas(64) zlink_spot_serial_executor_t spot;
     zlink_serial_execution_queue_t queue;
@@ -121,15 +121,25 @@ static void spot_closed(zlink_spot_serial_executor_t *spot)
     sem_post(&ended);
 }
 
-/* Both halves of each owner, one after the other. */
-static void close_owners(owner_t *owners, unsigned count)
+static void make_owner(owner_t *owner, const bench_posts_t *plan, zlink_worker_pool_t *pool,
+                       const zlink_execution_lane_policy_t *policy)
 {
-    for (unsigned i = 0; i < count; i++) {
-        zlink_serial_execution_queue_close(&owners[i].queue, queue_closed);
-        sem_wait(&ended);
-        zlink_spot_serial_executor_close(&owners[i].spot, spot_closed);
-        sem_wait(&ended);
+    if (!plan->turns)
+        zlink_serial_execution_queue_init(&owner->queue, pool, policy);
+    else if (zlink_spot_serial_executor_init(&owner->spot, pool, policy, ZLINK_EXECUTION_INSTANCE) != ZLINK_OK)
+        bench_die("the policy is not valid");
+}
+
+static void close_owners(owner_t *owners, const bench_posts_t *plan)
+{
+    for (unsigned i = 0; i < plan->owners; i++) {
+        if (plan->turns)
+            zlink_spot_serial_executor_close(&owners[i].spot, spot_closed);
+        else
+            zlink_serial_execution_queue_close(&owners[i].queue, queue_closed);
     }
+    for (unsigned i = 0; i < plan->owners; i++)
+        sem_wait(&ended);
 }
 
 static void run_producers(const bench_posts_t *plan, owner_t *owners, uint64_t rounds)
@@ -158,9 +168,7 @@ void bench_posts(const bench_posts_t *plan)
     policy.application_message_capacity = plan->capacity;
     policy.application_byte_capacity = UINT64_C(1) << 36;
     for (unsigned i = 0; i < plan->owners; i++) {
-        zlink_serial_execution_queue_init(&owners[i].queue, pool, &policy);
-        if (zlink_spot_serial_executor_init(&owners[i].spot, pool, &policy, ZLINK_EXECUTION_INSTANCE) != ZLINK_OK)
-            bench_die("the policy is not valid");
+        make_owner(&owners[i], plan, pool, &policy);
         owners[i].wanted = rounds * plan->producers;
     }
     sem_init(&ended, 0, 0);
@@ -177,7 +185,7 @@ void bench_posts(const bench_posts_t *plan)
     emit(BENCH_PEER, plan->workload, "", "cpu_per_million", cpu / (double)total * 1e6, "cpu_s/1e6");
     emit(BENCH_PEER, plan->workload, "", "refusals", (double)atomic_load(&refusals), "");
 
-    close_owners(owners, plan->owners);
+    close_owners(owners, plan);
     zlink_worker_pool_destroy(pool);
     sem_destroy(&ended);
     free(owners);

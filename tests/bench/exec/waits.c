@@ -142,7 +142,7 @@ void bench_asks(unsigned count, uint64_t total, int continuation)
 
     for (unsigned i = 0; i < count; i++)
         close_spot(&callers[i].spot);
-    close_spot(asked);
+    close_spot(asked); /* after those who ask it */
     zlink_worker_pool_destroy(pool);
     sem_destroy(&ended);
     free(callers);

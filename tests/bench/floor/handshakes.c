@@ -104,7 +104,7 @@ static void *dial(void *context)
 static void dial_all(void)
 {
     pthread_t threads[THREADS_MAX];
-    floor_tls_t *tls[THREADS_MAX];
+    floor_tls_t *tls[THREADS_MAX] = {NULL};
     int done = options.count / options.threads * options.threads;
     for (int i = 0; i < options.threads; i++)
         tls[i] = make_tls();

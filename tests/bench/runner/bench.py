@@ -31,7 +31,9 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=None, help="interleaved rounds (default 3; quick 1)")
     parser.add_argument("--json", metavar="FILE", help="write every row and run to FILE")
     parser.add_argument("--peers", type=peer_list, help="only these, comma-separated; the floor always runs")
-    parser.add_argument("--quick", action="store_true", help="one short round of ours and the floor: do the frames work?")
+    parser.add_argument("--quick", action="store_true", help="one short round of ours and the floor: does it all run?")
+    parser.add_argument("--wait-quiet", type=float, default=0, metavar="S",
+                        help="before each measurement wait up to S seconds for a machine that does nothing else")
     parser.add_argument("--build", required=True, help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.rounds = options.rounds or (1 if options.quick else 3)

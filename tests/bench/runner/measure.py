@@ -67,6 +67,16 @@ class Background:
         self.cores = max(0.0, (busy_seconds() - self._own() - other) / seconds)
 
 
+def wait_quiet(seconds, cores=0.2):
+    """Until the machine does little else, but not longer than that."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        busy, began = busy_seconds(), time.monotonic()
+        time.sleep(0.3)
+        if (busy_seconds() - busy) / (time.monotonic() - began) <= cores:
+            return
+
+
 def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

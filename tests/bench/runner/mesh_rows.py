@@ -2,7 +2,7 @@
 import dataclasses
 import time
 
-from measure import Background, Failure, cpu_seconds, resident_bytes, wake_ups
+from measure import Background, Failure, cpu_seconds, resident_bytes, wait_quiet, wake_ups
 from node_pair import NodePair
 from peers import MESH_PEERS, Floor, prepared
 from report import NOT_THERE, Report, Runs
@@ -97,6 +97,7 @@ class Mesh:
         contestants = [(name, lambda a=arguments: self._ours(pair, row, a)) for name, arguments in row.ours]
         contestants += [(peer.name, lambda p=peer: p.run(row, self.seconds)) for peer in peers]
         for name, run in contestants:
+            wait_quiet(self.options.wait_quiet)
             try:
                 result = run()
             except Failure as why:

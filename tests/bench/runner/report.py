@@ -76,7 +76,7 @@ class Report:
         self.targets.append({"name": name, "want": want, "got": None if holds is None else got, "verdict": verdict})
 
     def compare(self, runs, contestant, peers, factor=1.0, suffix=""):
-        """`contestant` against the best of `peers`; says also what it costs in CPU time, which a busy machine moves less."""
+        """`contestant` against the best of `peers`; and in CPU time, which a busy machine moves less."""
         name = runs.name + suffix
         wanted = "more than" if factor == 1.0 else f"{factor:g}x"
         best = runs.best_of(peers)

@@ -155,7 +155,7 @@ static int local(const std::string &what)
         anon_send(a, go_a::value);
         p.get_future().wait();
         double w = now_ns() - t0;
-        emit(PEER, "E3-1", "request().then() local await", "rate", M / w * 1e9, "cycles/s");
+        emit(PEER, "E3-1", "request().then()", "rate", M / w * 1e9, "cycles/s");
         emit(PEER, "E3-1", "request().then()", "cpu_per_million", (cpu_self() - c0) * 1e6 / M, "cpu_s/1e6");
         anon_send(b, done_a::value);
         anon_send_exit(a, exit_reason::kill);
@@ -175,7 +175,7 @@ static int local(const std::string &what)
             anon_send(a, go_a::value);
         p.get_future().wait();
         double w = now_ns() - t0;
-        emit(PEER, "E3-500", "request().then() local await 500 callers", "rate", 500000 / w * 1e9, "cycles/s");
+        emit(PEER, "E3-500", "request().then()", "rate", 500000 / w * 1e9, "cycles/s");
         emit(PEER, "E3-500", "request().then()", "cpu_per_million", (cpu_self() - c0) * 1e6 / 500000, "cpu_s/1e6");
         for (auto &a : v)
             anon_send_exit(a, exit_reason::kill);
