@@ -14,4 +14,7 @@ typedef struct zlink_refusal {
 /* Writes the line, control bytes replaced by '?'. */
 void zlink_refuse(zlink_refusal_t *refusal, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Puts words in front of a line that was written already, usually where the trouble is: "node.yaml: listen: ". */
+void zlink_refusal_prefix(zlink_refusal_t *refusal, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 #endif

@@ -1,15 +1,9 @@
 #include "ctl/certs.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <mbedtls/asn1write.h>
 #include <mbedtls/ctr_drbg.h>
@@ -21,114 +15,13 @@
 #include <mbedtls/version.h>
 #include <mbedtls/x509_crt.h>
 
+#include "ctl/certs_workshop.h"
 #include "ctl/new_files.h"
 #include "server/config_value.h"
 
-#define AUTHORITY_ORGANISATION "zlink mesh authority" /* the spaces keep it apart from every mesh and node name */
-#define AUTHORITY_CERTIFICATE  "ca.pem"
-#define AUTHORITY_KEY          "ca.key"
-#define BACKDATE_S             300 /* for clocks that are a little behind */
-#define DAY_S                  86400
-#define SERIAL_BYTES           16
-#define HOST_BYTES             253
-#define KEY_FILE_BYTES         4096
-#define NAMES_BYTES            (ZLINK_CERTS_HOSTS * (HOST_BYTES + 8) + 256)
-#define PEM_BYTES              (NAMES_BYTES * 2 + 4096)
-#define TIME_TEXT_BYTES        16 /* YYYYMMDDhhmmss, which sorts like the times it stands for */
+#define SERIAL_BYTES 16
 
-/* Everything that one certificate needs; made and thrown away by one call. */
-typedef struct workshop {
-    mbedtls_entropy_context entropy;
-    mbedtls_ctr_drbg_context random;
-    mbedtls_pk_context key;
-    mbedtls_x509_crt authority;
-    mbedtls_pk_context authority_key;
-    mbedtls_x509write_cert certificate;
-    mbedtls_mpi serial;
-    char mesh[ZLINK_CONFIG_NAME_BYTES + 1];
-    char not_before[TIME_TEXT_BYTES];
-    char not_after[TIME_TEXT_BYTES];
-    unsigned char names[NAMES_BYTES];
-    unsigned char certificate_pem[PEM_BYTES];
-    unsigned char key_pem[KEY_FILE_BYTES];
-    zlink_refusal_t *why;
-} workshop_t;
-
-static zlink_status_t refuse_library(workshop_t *shop, const char *what, int error)
-{
-    char text[128];
-
-    mbedtls_strerror(error, text, sizeof(text));
-    zlink_refuse(shop->why, "%s: %s", what, text);
-    return ZLINK_INTERNAL_FAILURE;
-}
-
-static zlink_status_t workshop_open(workshop_t *shop, zlink_refusal_t *why)
-{
-    static const unsigned char purpose[] = "zlinkctl certs";
-    int error;
-
-    memset(shop, 0, sizeof(*shop));
-    shop->why = why;
-    mbedtls_entropy_init(&shop->entropy);
-    mbedtls_ctr_drbg_init(&shop->random);
-    mbedtls_pk_init(&shop->key);
-    mbedtls_x509_crt_init(&shop->authority);
-    mbedtls_pk_init(&shop->authority_key);
-    mbedtls_x509write_crt_init(&shop->certificate);
-    mbedtls_mpi_init(&shop->serial);
-    error = mbedtls_ctr_drbg_seed(&shop->random, mbedtls_entropy_func, &shop->entropy, purpose, sizeof(purpose) - 1);
-    return error == 0 ? ZLINK_OK : refuse_library(shop, "no random numbers", error);
-}
-
-static void workshop_close(workshop_t *shop)
-{
-    mbedtls_mpi_free(&shop->serial);
-    mbedtls_x509write_crt_free(&shop->certificate);
-    mbedtls_pk_free(&shop->authority_key);
-    mbedtls_x509_crt_free(&shop->authority);
-    mbedtls_pk_free(&shop->key);
-    mbedtls_ctr_drbg_free(&shop->random);
-    mbedtls_entropy_free(&shop->entropy);
-    mbedtls_platform_zeroize(shop, sizeof(*shop));
-}
-
-static bool time_text(time_t time, char text[TIME_TEXT_BYTES])
-{
-    struct tm parts;
-
-    return gmtime_r(&time, &parts) != NULL && strftime(text, TIME_TEXT_BYTES, "%Y%m%d%H%M%S", &parts) == 14;
-}
-
-static zlink_status_t set_validity(workshop_t *shop, unsigned days)
-{
-    time_t now = time(NULL);
-
-    if (time_text(now - BACKDATE_S, shop->not_before) && time_text(now + (time_t)days * DAY_S, shop->not_after))
-        return ZLINK_OK;
-    zlink_refuse(shop->why, "the system's clock is not set");
-    return ZLINK_INTERNAL_FAILURE;
-}
-
-/* A leaf that outlives its authority would be refused from then on anyway; say the true end. */
-static zlink_status_t limit_validity(workshop_t *shop, const char *authority_file)
-{
-    const mbedtls_x509_time *end = &shop->authority.valid_to;
-    char authority_end[TIME_TEXT_BYTES * 4];
-    char now[TIME_TEXT_BYTES];
-
-    snprintf(authority_end, sizeof(authority_end), "%04d%02d%02d%02d%02d%02d", end->year, end->mon, end->day, end->hour,
-             end->min, end->sec);
-    if (!time_text(time(NULL), now) || strcmp(authority_end, now) <= 0) {
-        zlink_refuse(shop->why, "%s: has expired", authority_file);
-        return ZLINK_NOT_CONFIGURED;
-    }
-    if (strcmp(shop->not_after, authority_end) > 0)
-        memcpy(shop->not_after, authority_end, 15);
-    return ZLINK_OK;
-}
-
-static int set_serial(workshop_t *shop)
+static int set_serial(zlink_workshop_t *shop)
 {
     unsigned char bytes[SERIAL_BYTES];
     int error = mbedtls_ctr_drbg_random(&shop->random, bytes, sizeof(bytes));
@@ -143,7 +36,7 @@ static int set_serial(workshop_t *shop)
 #endif
 }
 
-static int make_key(workshop_t *shop)
+static int make_key(zlink_workshop_t *shop)
 {
     int error = mbedtls_pk_setup(&shop->key, mbedtls_pk_info_from_type(MBEDTLS_PK_ECKEY));
 
@@ -154,7 +47,7 @@ static int make_key(workshop_t *shop)
 }
 
 /* What authority and leaf have in common. The issuer's key must be set already. */
-static int set_common(workshop_t *shop, const char *subject, bool authority, unsigned key_usage)
+static int set_common(zlink_workshop_t *shop, const char *subject, bool authority, unsigned key_usage)
 {
     char issuer[128];
     int error;
@@ -189,8 +82,8 @@ static bool prepend(int written, int *length)
 }
 
 /* Wraps what stands at `*at` as a SEQUENCE and sets it as an extension. */
-static int set_sequence(workshop_t *shop, const char *oid, size_t oid_bytes, unsigned char *start, unsigned char *at,
-                        int length)
+static int set_sequence(zlink_workshop_t *shop, const char *oid, size_t oid_bytes, unsigned char *start,
+                        unsigned char *at, int length)
 {
     if (length >= 0 && prepend(mbedtls_asn1_write_len(&at, start, (size_t)length), &length))
         (void)prepend(mbedtls_asn1_write_tag(&at, start, MBEDTLS_ASN1_CONSTRUCTED | MBEDTLS_ASN1_SEQUENCE), &length);
@@ -199,7 +92,7 @@ static int set_sequence(workshop_t *shop, const char *oid, size_t oid_bytes, uns
     return mbedtls_x509write_crt_set_extension(&shop->certificate, oid, oid_bytes, 0, at, (size_t)length);
 }
 
-static int set_extended_key_usage(workshop_t *shop, zlink_certs_kind_t kind)
+static int set_extended_key_usage(zlink_workshop_t *shop, zlink_certs_kind_t kind)
 {
     unsigned char buffer[64];
     unsigned char *at = buffer + sizeof(buffer);
@@ -235,7 +128,7 @@ static void write_host(unsigned char **at, unsigned char *start, const char *hos
         write_name(at, start, MBEDTLS_X509_SAN_DNS_NAME, host, strlen(host), length);
 }
 
-static int set_names(workshop_t *shop, const zlink_certs_request_t *request, const char *identity)
+static int set_names(zlink_workshop_t *shop, const zlink_certs_request_t *request, const char *identity)
 {
     unsigned char *at = shop->names + sizeof(shop->names);
     int length = 0;
@@ -248,7 +141,7 @@ static int set_names(workshop_t *shop, const zlink_certs_request_t *request, con
 }
 
 /* Signs, and puts certificate and key into the folder. */
-static zlink_status_t write_pair(workshop_t *shop, const char *folder, const char *const names[2])
+static zlink_status_t write_pair(zlink_workshop_t *shop, const char *folder, const char *const names[2])
 {
     int error = mbedtls_x509write_crt_pem(&shop->certificate, shop->certificate_pem, sizeof(shop->certificate_pem),
                                           mbedtls_ctr_drbg_random, &shop->random);
@@ -256,7 +149,7 @@ static zlink_status_t write_pair(workshop_t *shop, const char *folder, const cha
     if (error == 0)
         error = mbedtls_pk_write_key_pem(&shop->key, shop->key_pem, sizeof(shop->key_pem));
     if (error != 0)
-        return refuse_library(shop, "the certificate cannot be written", error);
+        return zlink_workshop_refuse(shop, "the certificate cannot be written", error);
 
     const zlink_new_file_t files[2] = {
         {names[0], shop->certificate_pem, strlen((const char *)shop->certificate_pem), 0644},
@@ -266,7 +159,7 @@ static zlink_status_t write_pair(workshop_t *shop, const char *folder, const cha
     return zlink_new_files_write(folder, files, 2, shop->why);
 }
 
-static void tell(const workshop_t *shop, const char *folder, const char *const names[2], const char *identity,
+static void tell(const zlink_workshop_t *shop, const char *folder, const char *const names[2], const char *identity,
                  zlink_certs_made_t *made)
 {
     const char *end = shop->not_after;
@@ -276,16 +169,6 @@ static void tell(const workshop_t *shop, const char *folder, const char *const n
     snprintf(made->identity, sizeof(made->identity), "%s", identity);
     snprintf(made->expires_at, sizeof(made->expires_at), "%.4s-%.2s-%.2sT%.2s:%.2s:%.2sZ", end, end + 4, end + 6,
              end + 8, end + 10, end + 12);
-}
-
-static zlink_status_t check_name(const char *what, const char *name, zlink_refusal_t *why)
-{
-    zlink_refusal_t reason;
-
-    if (zlink_config_value_name(name, &reason))
-        return ZLINK_OK;
-    zlink_refuse(why, "%s: %s", what, reason.line);
-    return ZLINK_INVALID_OPERATION;
 }
 
 static zlink_status_t check_days(unsigned days, zlink_refusal_t *why)
@@ -300,9 +183,9 @@ zlink_status_t zlink_certs_make_authority(const char *folder, const char *mesh, 
                                           zlink_refusal_t *why)
 {
     static const char *const names[2] = {AUTHORITY_CERTIFICATE, AUTHORITY_KEY};
-    workshop_t shop;
+    zlink_workshop_t shop;
     char subject[128];
-    zlink_status_t status = check_name("--mesh", mesh, why);
+    zlink_status_t status = zlink_workshop_check_name("--mesh", mesh, why);
     int error;
 
     if (status == ZLINK_OK)
@@ -314,9 +197,9 @@ zlink_status_t zlink_certs_make_authority(const char *folder, const char *mesh, 
     if (status != ZLINK_OK)
         return status;
 
-    status = workshop_open(&shop, why);
+    status = zlink_workshop_open(&shop, why);
     if (status == ZLINK_OK)
-        status = set_validity(&shop, days == 0 ? ZLINK_CERTS_AUTHORITY_DAYS : days);
+        status = zlink_workshop_set_validity(&shop, days == 0 ? ZLINK_CERTS_AUTHORITY_DAYS : days);
     if (status != ZLINK_OK)
         goto close;
     snprintf(shop.mesh, sizeof(shop.mesh), "%s", mesh);
@@ -325,104 +208,13 @@ zlink_status_t zlink_certs_make_authority(const char *folder, const char *mesh, 
     mbedtls_x509write_crt_set_issuer_key(&shop.certificate, &shop.key);
     if (error == 0)
         error = set_common(&shop, subject, true, MBEDTLS_X509_KU_KEY_CERT_SIGN | MBEDTLS_X509_KU_CRL_SIGN);
-    status =
-        error == 0 ? write_pair(&shop, folder, names) : refuse_library(&shop, "the authority cannot be made", error);
+    status = error == 0 ? write_pair(&shop, folder, names)
+                        : zlink_workshop_refuse(&shop, "the authority cannot be made", error);
     if (status == ZLINK_OK)
         tell(&shop, folder, names, mesh, made);
 close:
-    workshop_close(&shop);
+    zlink_workshop_close(&shop);
     return status;
-}
-
-/* The authority's key, which nobody but its owner may be able to read. */
-static zlink_status_t load_authority_key(workshop_t *shop, const char *file)
-{
-    unsigned char *text = shop->key_pem; /* free until the new key is written, and wiped at the end */
-    struct stat about;
-    ssize_t size = -1;
-    int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    int error;
-
-    if (fd >= 0 && fstat(fd, &about) == 0)
-        size = read(fd, text, sizeof(shop->key_pem) - 1);
-    error = errno;
-    if (fd >= 0)
-        close(fd);
-    if (size < 0) {
-        zlink_refuse(shop->why, "%s: cannot be read: %s", file, strerror(error));
-        return ZLINK_NOT_CONFIGURED;
-    }
-    if ((about.st_mode & 077) != 0) {
-        zlink_refuse(shop->why, "%s: others may read it (mode %04o); make it 0600", file,
-                     (unsigned)about.st_mode & 07777u);
-        return ZLINK_NOT_CONFIGURED;
-    }
-    text[size] = '\0';
-#if MBEDTLS_VERSION_NUMBER >= 0x03000000
-    error = mbedtls_pk_parse_key(&shop->authority_key, text, (size_t)size + 1, NULL, 0, mbedtls_ctr_drbg_random,
-                                 &shop->random);
-    if (error == 0)
-        error =
-            mbedtls_pk_check_pair(&shop->authority.pk, &shop->authority_key, mbedtls_ctr_drbg_random, &shop->random);
-#else
-    error = mbedtls_pk_parse_key(&shop->authority_key, text, (size_t)size + 1, NULL, 0);
-    if (error == 0)
-        error = mbedtls_pk_check_pair(&shop->authority.pk, &shop->authority_key);
-#endif
-    if (error == 0)
-        return ZLINK_OK;
-    (void)refuse_library(shop, file, error);
-    return ZLINK_NOT_CONFIGURED;
-}
-
-/* Copies the value of the subject's part `oid`; false where there is none or it does not fit. */
-static bool subject_part(const mbedtls_x509_crt *certificate, const char *oid, size_t oid_bytes, char *text,
-                         size_t size)
-{
-    for (const mbedtls_x509_name *part = &certificate->subject; part != NULL; part = part->next) {
-        if (part->oid.len != oid_bytes || memcmp(part->oid.p, oid, oid_bytes) != 0)
-            continue;
-        if (part->val.len >= size)
-            return false;
-        memcpy(text, part->val.p, part->val.len);
-        text[part->val.len] = '\0';
-        return true;
-    }
-    return false;
-}
-
-static zlink_status_t load_authority(workshop_t *shop, const char *folder)
-{
-    char file[PATH_MAX];
-    char organisation[64];
-    zlink_status_t status;
-    int error;
-
-    snprintf(file, sizeof(file), "%s/%s", folder, AUTHORITY_CERTIFICATE);
-    if (access(file, R_OK) != 0) {
-        zlink_refuse(shop->why, "%s: cannot be read: %s; 'certs init' makes it", file, strerror(errno));
-        return ZLINK_NOT_CONFIGURED;
-    }
-    error = mbedtls_x509_crt_parse_file(&shop->authority, file);
-    if (error != 0) {
-        (void)refuse_library(shop, file, error < 0 ? error : MBEDTLS_ERR_X509_INVALID_FORMAT);
-        return ZLINK_NOT_CONFIGURED;
-    }
-    if (mbedtls_x509_crt_check_key_usage(&shop->authority, MBEDTLS_X509_KU_KEY_CERT_SIGN) != 0 ||
-        !subject_part(&shop->authority, MBEDTLS_OID_AT_ORGANIZATION, MBEDTLS_OID_SIZE(MBEDTLS_OID_AT_ORGANIZATION),
-                      organisation, sizeof(organisation)) ||
-        strcmp(organisation, AUTHORITY_ORGANISATION) != 0 ||
-        !subject_part(&shop->authority, MBEDTLS_OID_AT_CN, MBEDTLS_OID_SIZE(MBEDTLS_OID_AT_CN), shop->mesh,
-                      sizeof(shop->mesh)) ||
-        !zlink_config_value_name(shop->mesh, NULL)) {
-        zlink_refuse(shop->why, "%s: is not a mesh's authority as 'certs init' makes it", file);
-        return ZLINK_NOT_CONFIGURED;
-    }
-    status = limit_validity(shop, file);
-    if (status != ZLINK_OK)
-        return status;
-    snprintf(file, sizeof(file), "%s/%s", folder, AUTHORITY_KEY);
-    return load_authority_key(shop, file);
 }
 
 static zlink_status_t check_hosts(const zlink_certs_request_t *request, zlink_refusal_t *why)
@@ -446,8 +238,8 @@ static zlink_status_t check_hosts(const zlink_certs_request_t *request, zlink_re
     return ZLINK_OK;
 }
 
-static zlink_status_t sign_leaf(workshop_t *shop, const zlink_certs_request_t *request, const char *const names[2],
-                                zlink_certs_made_t *made)
+static zlink_status_t sign_leaf(zlink_workshop_t *shop, const zlink_certs_request_t *request,
+                                const char *const names[2], zlink_certs_made_t *made)
 {
     char subject[ZLINK_CONFIG_NAME_BYTES * 2 + 16];
     char identity[ZLINK_CONFIG_NAME_BYTES * 2 + 16];
@@ -465,7 +257,7 @@ static zlink_status_t sign_leaf(workshop_t *shop, const zlink_certs_request_t *r
     if (error == 0)
         error = set_names(shop, request, identity);
     if (error != 0)
-        return refuse_library(shop, "the certificate cannot be made", error);
+        return zlink_workshop_refuse(shop, "the certificate cannot be made", error);
     status = write_pair(shop, request->folder, names);
     if (status == ZLINK_OK)
         tell(shop, request->folder, names, identity, made);
@@ -478,8 +270,8 @@ zlink_status_t zlink_certs_make_leaf(const zlink_certs_request_t *request, zlink
     char certificate_name[ZLINK_CONFIG_NAME_BYTES + 8];
     char key_name[ZLINK_CONFIG_NAME_BYTES + 8];
     const char *const names[2] = {certificate_name, key_name};
-    workshop_t shop;
-    zlink_status_t status = check_name("--name", request->name, why);
+    zlink_workshop_t shop;
+    zlink_status_t status = zlink_workshop_check_name("--name", request->name, why);
 
     if (status == ZLINK_OK)
         status = check_days(request->days, why);
@@ -493,13 +285,13 @@ zlink_status_t zlink_certs_make_leaf(const zlink_certs_request_t *request, zlink
     if (status != ZLINK_OK)
         return status;
 
-    status = workshop_open(&shop, why);
+    status = zlink_workshop_open(&shop, why);
     if (status == ZLINK_OK)
-        status = set_validity(&shop, request->days == 0 ? ZLINK_CERTS_LEAF_DAYS : request->days);
+        status = zlink_workshop_set_validity(&shop, request->days == 0 ? ZLINK_CERTS_LEAF_DAYS : request->days);
     if (status == ZLINK_OK)
-        status = load_authority(&shop, request->folder);
+        status = zlink_workshop_load_authority(&shop, request->folder);
     if (status == ZLINK_OK)
         status = sign_leaf(&shop, request, names, made);
-    workshop_close(&shop);
+    zlink_workshop_close(&shop);
     return status;
 }

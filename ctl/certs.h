@@ -51,6 +51,10 @@ zlink_status_t zlink_certs_make_authority(const char *folder, const char *mesh, 
 zlink_status_t zlink_certs_make_leaf(const zlink_certs_request_t *request, zlink_certs_made_t *made,
                                      zlink_refusal_t *why);
 
+/* Puts the certificate NAME.pem on the authority's list crl.pem, which is made where there is none. The list is whole
+ * at every moment and good until the authority's end. ZLINK_ALREADY_EXISTS: it is on the list. */
+zlink_status_t zlink_certs_revoke(const char *folder, const char *name, zlink_certs_made_t *made, zlink_refusal_t *why);
+
 /* The command: argv[0] is "certs". Answers the exit code: 0, 1 (failed), or 2 (bad arguments, or a file exists). */
 int zlink_ctl_certs(int argc, char **argv);
 

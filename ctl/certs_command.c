@@ -27,6 +27,7 @@ typedef struct verb {
     const char *program; /* as shown in messages */
     struct argp argp;
     bool wants_name; /* otherwise it wants the mesh */
+    bool revokes;
     zlink_certs_kind_t kind;
 } verb_t;
 
@@ -89,6 +90,8 @@ static const struct argp_option node_options[] = {
     {"host", 'H', "HOST", 0, "A DNS name or IP address to put in as well; may be given again", 0},
     {0}};
 
+static const struct argp_option revoke_options[] = {OPTION_DIR, OPTION_NAME, {0}};
+
 static const struct argp_option client_options[] = {OPTION_DIR, OPTION_NAME, OPTION_DAYS, {0}};
 
 static const verb_t verbs[] = {
@@ -96,24 +99,34 @@ static const verb_t verbs[] = {
      "zlinkctl certs init",
      {.options = init_options, .parser = parse_option, .doc = "Make a mesh's authority: ca.pem and ca.key"},
      false,
+     false,
      ZLINK_CERTS_NODE},
     {"node",
      "zlinkctl certs node",
      {.options = node_options, .parser = parse_option, .doc = "Make a node's certificate: NAME.pem and NAME.key"},
      true,
+     false,
      ZLINK_CERTS_NODE},
     {"client",
      "zlinkctl certs client",
      {.options = client_options, .parser = parse_option, .doc = "Make a client's certificate: NAME.pem and NAME.key"},
      true,
+     false,
      ZLINK_CERTS_CLIENT},
+    {"revoke",
+     "zlinkctl certs revoke",
+     {.options = revoke_options, .parser = parse_option, .doc = "Put the certificate NAME.pem on the list crl.pem"},
+     true,
+     true,
+     ZLINK_CERTS_NODE},
 };
 
 static void print_use(FILE *stream)
 {
     fputs("Usage: zlinkctl certs init --dir DIR --mesh MESH [--days N]\n"
           "       zlinkctl certs node --dir DIR --name NAME [--days N] [--host DNS-OR-IP ...]\n"
-          "       zlinkctl certs client --dir DIR --name NAME [--days N]\n",
+          "       zlinkctl certs client --dir DIR --name NAME [--days N]\n"
+          "       zlinkctl certs revoke --dir DIR --name NAME\n",
           stream);
 }
 
@@ -127,6 +140,8 @@ static zlink_status_t make(const verb_t *verb, const arguments_t *arguments, zli
                                            .hosts = arguments->hosts,
                                            .host_count = arguments->host_count};
 
+    if (verb->revokes)
+        return zlink_certs_revoke(arguments->folder, arguments->name, made, why);
     if (verb->wants_name)
         return zlink_certs_make_leaf(&request, made, why);
     return zlink_certs_make_authority(arguments->folder, arguments->mesh, arguments->days, made, why);
@@ -150,8 +165,12 @@ static int run(const verb_t *verb, const arguments_t *arguments)
     }
     switch (make(verb, arguments, &made, &why)) {
     case ZLINK_OK:
-        printf("%s: %s, valid until %s\n%s: its key, for this owner only\n", made.certificate_file, made.identity,
-               made.expires_at, made.key_file);
+        if (verb->revokes)
+            printf("%s: %s is on it; give it to every node as tls.crl and start the nodes anew\n", made.key_file,
+                   made.certificate_file);
+        else
+            printf("%s: %s, valid until %s\n%s: its key, for this owner only\n", made.certificate_file, made.identity,
+                   made.expires_at, made.key_file);
         return EXIT_SUCCESS;
     case ZLINK_ALREADY_EXISTS:
     case ZLINK_INVALID_OPERATION:

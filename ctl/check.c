@@ -69,8 +69,12 @@ static bool check_identity(const char *file, const zlink_config_t *config, const
 
 static bool check_tls(const char *file, const zlink_config_t *config)
 {
-    const zlink_tls_options_t tls = {
-        .ca_file = config->tls.ca, .certificate_file = config->tls.certificate, .key_file = config->tls.key};
+    const zlink_tls_options_t tls = {.ca_file = config->tls.ca,
+                                     .certificate_file = config->tls.certificate,
+                                     .key_file = config->tls.key,
+                                     .crl_file = config->tls.crl,
+                                     .allow = config->tls.allow,
+                                     .allow_count = config->tls.allow_count};
     zlink_tls_context_t *context = NULL;
     zlink_refusal_t why = {{0}};
     long long days;

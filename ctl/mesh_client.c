@@ -118,7 +118,8 @@ static bool wait_progress(zlink_mesh_client_t *client, uint32_t timeout_ms)
 static zlink_status_t prepare(zlink_mesh_client_t *client, zlink_refusal_t *why)
 {
     const zlink_mesh_client_options_t *options = &client->options;
-    const zlink_tls_options_t tls = {options->ca, options->certificate, options->key};
+    const zlink_tls_options_t tls = {
+        .ca_file = options->ca, .certificate_file = options->certificate, .key_file = options->key};
     const char *mesh = options->mesh, *name = "zlinkctl";
     zlink_status_t status = ZLINK_OK;
     if (options->certificate) {

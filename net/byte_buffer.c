@@ -30,7 +30,7 @@ uint8_t *zlink_byte_buffer_reserve(zlink_byte_buffer_t *buffer, size_t size)
     data = zlink_malloc(capacity);
     if (data == NULL)
         return NULL;
-    if (used > 0)
+    if (used > 0 && buffer->data != NULL)
         memcpy(data, buffer->data + buffer->start, used);
     zlink_free(buffer->data);
     *buffer = (zlink_byte_buffer_t){.data = data, .end = used, .capacity = capacity};

@@ -16,6 +16,7 @@ struct zlink_dialer {
     zlink_dialer_options_t options;
     zlink_address_t address;
     zlink_backoff_t backoff;
+    zlink_tls_resumption_t *resumption; /* NULL without TLS */
     zlink_timer_t wait;
     zlink_tick_task_t attempts;
     zlink_tick_task_t gone;
@@ -26,7 +27,10 @@ struct zlink_dialer {
 
 static void dialer_free(zlink_tick_task_t *task)
 {
-    zlink_free(ZLINK_CONTAINER_OF(task, zlink_dialer_t, gone));
+    zlink_dialer_t *dialer = ZLINK_CONTAINER_OF(task, zlink_dialer_t, gone);
+
+    zlink_tls_resumption_release(dialer->resumption);
+    zlink_free(dialer);
 }
 
 static void dialer_attempt(zlink_dialer_t *dialer)
@@ -40,6 +44,8 @@ static void dialer_attempt(zlink_dialer_t *dialer)
         zlink_dialer_redial(dialer);
         return;
     }
+    if (dialer->resumption != NULL)
+        zlink_stream_set_resumption(stream, dialer->resumption);
     dialer->options.connecting(dialer, stream);
     if (!stream->end_decided)
         zlink_stream_connect(stream, &dialer->address);
@@ -128,6 +134,13 @@ zlink_status_t zlink_dialer_open(zlink_reactor_t *reactor, const zlink_dialer_op
         return ZLINK_CAPACITY_EXCEEDED;
     }
     status = zlink_address_parse(options->address, false, &dialer->address, why);
+    if (status == ZLINK_OK && options->tls != NULL) {
+        dialer->resumption = zlink_tls_resumption_create();
+        if (dialer->resumption == NULL) {
+            zlink_refuse(why, "no memory to dial");
+            status = ZLINK_CAPACITY_EXCEEDED;
+        }
+    }
     if (status != ZLINK_OK) {
         zlink_free(dialer);
         return status;

@@ -5,7 +5,8 @@
  * `connecting`, and ends with that stream's `closed`: also when the name could not be resolved, the connection was
  * refused, or nothing came within 5 s. The dialer does not redial by itself: whoever knows that the link is
  * still wanted calls zlink_dialer_redial() in or after `closed`. The wait before an attempt starts at 100 ms and
- * doubles up to 5 s, each +-50 % at random; zlink_dialer_settled() starts over.
+ * doubles up to 5 s, each +-50 % at random; zlink_dialer_settled() starts over. With TLS the last session is kept in
+ * memory, and offered again.
  */
 #ifndef ZLINK_NET_DIALER_H
 #define ZLINK_NET_DIALER_H

@@ -9,6 +9,7 @@
 
 #define ROTATION_FRAMES 64u
 #define ROTATION_BYTES  (256u * 1024u)
+#define FRAME_MS        15000u /* for all of a frame, from its first byte */
 
 struct zlink_frame_connection {
     zlink_stream_t *stream;
@@ -21,6 +22,8 @@ struct zlink_frame_connection {
     bool live;    /* liveness runs */
     zlink_liveness_t liveness;
     zlink_timer_t check; /* of the liveness */
+    uint64_t begun_ms;   /* when the frame that is coming in had its first byte; 0 = none is */
+    zlink_timer_t slow;  /* looks at that now and then, which is cheaper than a timer for each frame */
 };
 
 static zlink_frame_connection_t *connection_of(zlink_stream_t *stream)
@@ -108,6 +111,38 @@ void zlink_frame_connection_start_liveness(zlink_frame_connection_t *connection)
     zlink_reactor_timer_start(reactor, &connection->check, zlink_liveness_next_ms(&connection->liveness));
 }
 
+/* ---- the minimum rate ---- */
+
+static void connection_slow(zlink_timer_t *timer)
+{
+    zlink_frame_connection_t *connection = ZLINK_CONTAINER_OF(timer, zlink_frame_connection_t, slow);
+    zlink_reactor_t *reactor = zlink_stream_reactor(connection->stream);
+    const uint64_t now_ms = zlink_reactor_now_ms(reactor);
+
+    if (connection->begun_ms == 0 || connection->over)
+        return;
+    if (now_ms < connection->begun_ms + FRAME_MS) {
+        zlink_reactor_timer_start(reactor, timer, connection->begun_ms + FRAME_MS);
+        return;
+    }
+    zlink_log(ZLINK_LOG_WARN, "zlink.net.frame.slow",
+              ZLINK_LOG_S("address", zlink_stream_peer_address(connection->stream)));
+    zlink_frame_connection_abort(connection, ZLINK_UNAVAILABLE, "a frame was not complete within 15 s");
+}
+
+/* Bytes were looked at: `used` of them were frames, `left` are the beginning of one. */
+static void connection_watch(zlink_frame_connection_t *connection, size_t used, size_t left)
+{
+    zlink_reactor_t *reactor = zlink_stream_reactor(connection->stream);
+
+    if (left == 0)
+        connection->begun_ms = 0;
+    else if (used > 0 || connection->begun_ms == 0)
+        connection->begun_ms = zlink_reactor_now_ms(reactor);
+    if (left > 0 && !connection->over && !zlink_timer_is_running(&connection->slow))
+        zlink_reactor_timer_start(reactor, &connection->slow, connection->begun_ms + FRAME_MS);
+}
+
 /* ---- in ---- */
 
 static void connection_malformed(zlink_frame_connection_t *connection, const char *reason)
@@ -176,6 +211,7 @@ static size_t connection_bytes(zlink_stream_t *stream, const uint8_t *bytes, siz
             break;
         case ZLINK_FRAME_WAIT:
             connection->waiting = true;
+            connection->begun_ms = 0; /* this node makes it wait, not the peer */
             zlink_stream_pause_intake(stream);
             return used;
         case ZLINK_FRAME_BROKEN:
@@ -186,6 +222,7 @@ static size_t connection_bytes(zlink_stream_t *stream, const uint8_t *bytes, siz
         used += frame;
         frames++;
     }
+    connection_watch(connection, used, size - used);
     return used;
 }
 
@@ -198,6 +235,13 @@ void zlink_frame_connection_resume(zlink_frame_connection_t *connection)
 }
 
 /* ---- life ---- */
+
+static void connection_end(zlink_frame_connection_t *connection)
+{
+    connection->over = true;
+    zlink_reactor_timer_cancel(zlink_stream_reactor(connection->stream), &connection->check);
+    zlink_reactor_timer_cancel(zlink_stream_reactor(connection->stream), &connection->slow);
+}
 
 static void connection_opened(zlink_stream_t *stream)
 {
@@ -227,8 +271,7 @@ static void connection_closed(zlink_stream_t *stream, zlink_status_t status, con
 {
     zlink_frame_connection_t *connection = connection_of(stream);
 
-    connection->over = true;
-    zlink_reactor_timer_cancel(zlink_stream_reactor(stream), &connection->check);
+    connection_end(connection);
     connection->events->closed(connection, status, reason);
     zlink_free(connection);
 }
@@ -255,6 +298,7 @@ zlink_status_t zlink_frame_connection_create(zlink_stream_t *stream, const zlink
     connection->context = context;
     connection->peer_max_body_bytes = UINT32_MAX;
     connection->check.fire = connection_check;
+    connection->slow.fire = connection_slow;
     zlink_frame_connection_set_body_limit(connection, max_body_bytes);
     zlink_stream_set_events(stream, &stream_events);
     zlink_stream_set_context(stream, connection);
@@ -265,12 +309,6 @@ zlink_status_t zlink_frame_connection_create(zlink_stream_t *stream, const zlink
 void zlink_frame_connection_close(zlink_frame_connection_t *connection, const char *reason)
 {
     zlink_frame_connection_fail(connection, ZLINK_OK, reason);
-}
-
-static void connection_end(zlink_frame_connection_t *connection)
-{
-    connection->over = true;
-    zlink_reactor_timer_cancel(zlink_stream_reactor(connection->stream), &connection->check);
 }
 
 void zlink_frame_connection_fail(zlink_frame_connection_t *connection, zlink_status_t status, const char *reason)

@@ -4,9 +4,10 @@
  * Reactor thread only. It takes over a stream (events and context) in `accepted` or `connecting`, cuts the bytes into
  * frames and hands each over once its body is complete and contiguous. PROBE is answered here with PROBE_ACK on the
  * same connection and both are never handed on. After zlink_frame_connection_start_liveness() it probes every 5 s;
- * without an acknowledgement for 15 s the connection is aborted (net/liveness.h has the rules). Bytes that are no frame
- * close the connection with a reason and nothing of them is delivered. At most 64 frames or 256 KiB are handed over in
- * a row, then the other connections have their turn.
+ * without an acknowledgement for 15 s the connection is aborted (net/liveness.h has the rules). A frame that has begun
+ * must be complete within 15 s, too, or the connection is aborted: nobody may hold one open by sending slowly. Bytes
+ * that are no frame close the connection with a reason and nothing of them is delivered. At most 64 frames or 256 KiB
+ * are handed over in a row, then the other connections have their turn.
  *
  * The connection is freed after `closed` returned. No event is called from inside a function of this header.
  */

@@ -16,6 +16,7 @@
 #define OPERATION_CANCEL 2u
 
 #define CONNECTIONS_MAX_DEFAULT 16384u
+#define PER_ADDRESS_MAX_DEFAULT 4096u
 #define HANDSHAKES_MAX_DEFAULT  1024u
 #define UNIX_MODE_DEFAULT       0600u
 #define BACKLOG                 1024
@@ -28,6 +29,23 @@ ZLINK_COUNTER_DEFINE(zlink_counter_net_accepted, ZLINK_COUNTER, "zlink.net.conne
                      "Connections that listeners accepted");
 ZLINK_COUNTER_DEFINE(zlink_counter_net_turned_away, ZLINK_COUNTER, "zlink.net.connections.turned_away",
                      "Connections closed on arrival because a listener's limit was reached");
+
+/* Each has a line of its own. */
+typedef enum turn_away_reason {
+    TURN_AWAY_CONNECTIONS,
+    TURN_AWAY_PER_ADDRESS,
+    TURN_AWAY_HANDSHAKES,
+    TURN_AWAY_MEMORY,
+    TURN_AWAY_REASONS,
+} turn_away_reason_t;
+
+static const char *const turn_away_words[TURN_AWAY_REASONS] = {
+    [TURN_AWAY_CONNECTIONS] = "there are as many connections as may be (limits.connections)",
+    [TURN_AWAY_PER_ADDRESS] =
+        "there are as many connections from this address as may be (limits.connections_per_address)",
+    [TURN_AWAY_HANDSHAKES] = "there are as many handshakes in progress as may be (limits.handshakes)",
+    [TURN_AWAY_MEMORY] = "no memory",
+};
 
 struct zlink_listener {
     zlink_reactor_t *reactor;
@@ -49,7 +67,9 @@ struct zlink_listener {
     unsigned failures; /* in a row */
     unsigned connections;
     unsigned handshakes;
-    uint64_t logged_ms; /* last line about turning away, plus one */
+    zlink_address_counts_t per_address;
+    uint64_t logged_ms[TURN_AWAY_REASONS]; /* last line about it, plus one */
+    uint64_t not_logged[TURN_AWAY_REASONS];
 };
 
 static void listener_free(zlink_tick_task_t *task)
@@ -129,27 +149,64 @@ static void listener_stream_moved(zlink_stream_t *stream, zlink_stream_state_t f
         listener->handshakes--;
     if (stream->state == ZLINK_STREAM_CLOSED) {
         listener->connections--;
+        zlink_address_counts_remove(&listener->per_address, stream->counted);
         listener_free_if_done(listener);
     }
 }
 
-static void listener_turn_away(zlink_listener_t *listener, int fd, const char *reason)
+static void listener_turn_away(zlink_listener_t *listener, int fd, const char *peer, turn_away_reason_t reason)
 {
     const uint64_t now_ms = zlink_reactor_now_ms(listener->reactor);
+    uint64_t *logged_ms = &listener->logged_ms[reason];
 
     zlink_counter_add(&zlink_counter_net_turned_away, 1);
     close(fd);
-    if (listener->logged_ms != 0 && now_ms + 1 - listener->logged_ms < LOG_EVERY_MS)
+    if (*logged_ms != 0 && now_ms + 1 - *logged_ms < LOG_EVERY_MS) {
+        listener->not_logged[reason]++;
         return;
-    listener->logged_ms = now_ms + 1;
+    }
+    *logged_ms = now_ms + 1;
     zlink_log(ZLINK_LOG_WARN, "zlink.net.connection.turned_away", ZLINK_LOG_S("listener", listener->address),
-              ZLINK_LOG_S("reason", reason));
+              ZLINK_LOG_S("address", peer), ZLINK_LOG_S("reason", turn_away_words[reason]),
+              ZLINK_LOG_I("not_logged", listener->not_logged[reason]));
+    listener->not_logged[reason] = 0;
+}
+
+/* A descriptor that was accepted from `peer`: makes its stream, or says what is in the way. */
+static zlink_stream_t *listener_admit(zlink_listener_t *listener, const zlink_endpoint_t *peer,
+                                      turn_away_reason_t *reason)
+{
+    zlink_address_count_t *counted = NULL;
+    zlink_stream_t *stream = NULL;
+    zlink_status_t status;
+
+    if (listener->connections >= listener->options.connections_max) {
+        *reason = TURN_AWAY_CONNECTIONS;
+        return NULL;
+    }
+    if (listener->handshakes >= listener->options.handshakes_max) {
+        *reason = TURN_AWAY_HANDSHAKES;
+        return NULL;
+    }
+    status =
+        zlink_address_counts_add(&listener->per_address, peer, listener->options.connections_per_address_max, &counted);
+    *reason = status == ZLINK_REJECTED ? TURN_AWAY_PER_ADDRESS : TURN_AWAY_MEMORY;
+    if (status != ZLINK_OK)
+        return NULL;
+    if (zlink_stream_create(listener->reactor, listener->options.tls, ZLINK_TLS_SERVER, listener->options.events,
+                            &listener->options.limits, &stream) != ZLINK_OK) {
+        zlink_address_counts_remove(&listener->per_address, counted);
+        return NULL;
+    }
+    stream->counted = counted;
+    return stream;
 }
 
 static void listener_take(zlink_listener_t *listener, int fd)
 {
     zlink_endpoint_t peer = {.size = sizeof(peer.socket)};
     char text[ZLINK_ADDRESS_TEXT_BYTES];
+    turn_away_reason_t reason;
     zlink_stream_t *stream;
 
     /* Some kernels named a wrong descriptor here: this fails for anything that is not a connected socket. */
@@ -162,27 +219,19 @@ static void listener_take(zlink_listener_t *listener, int fd)
         close(fd);
         return;
     }
-    if (listener->connections >= listener->options.connections_max) {
-        listener_turn_away(listener, fd, "connections_max is reached");
-        return;
-    }
-    if (listener->handshakes >= listener->options.handshakes_max) {
-        listener_turn_away(listener, fd, "handshakes_max is reached");
-        return;
-    }
-    if (zlink_stream_create(listener->reactor, listener->options.tls, ZLINK_TLS_SERVER, listener->options.events,
-                            &listener->options.limits, &stream) != ZLINK_OK) {
-        listener_turn_away(listener, fd, "no memory");
+    if (peer.socket.any.sa_family == AF_UNIX)
+        snprintf(text, sizeof(text), "%s", listener->address); /* who dials a unix socket has no name */
+    else
+        zlink_endpoint_text(&peer, text);
+    stream = listener_admit(listener, &peer, &reason);
+    if (stream == NULL) {
+        listener_turn_away(listener, fd, text, reason);
         return;
     }
     zlink_counter_add(&zlink_counter_net_accepted, 1);
     listener->connections++;
     stream->moved = listener_stream_moved;
     stream->owner = listener;
-    if (peer.socket.any.sa_family == AF_UNIX)
-        snprintf(text, sizeof(text), "%s", listener->address); /* who dials a unix socket has no name */
-    else
-        zlink_endpoint_text(&peer, text);
     zlink_stream_attach(stream, fd, text);
     listener->options.accepted(listener, stream);
 }
@@ -356,6 +405,8 @@ zlink_status_t zlink_listener_open(zlink_reactor_t *reactor, const zlink_listene
     listener->options.unix_mode = options->unix_mode == 0 ? UNIX_MODE_DEFAULT : options->unix_mode;
     if (listener->options.connections_max == 0)
         listener->options.connections_max = CONNECTIONS_MAX_DEFAULT;
+    if (listener->options.connections_per_address_max == 0)
+        listener->options.connections_per_address_max = PER_ADDRESS_MAX_DEFAULT;
     if (listener->options.handshakes_max == 0)
         listener->options.handshakes_max = HANDSHAKES_MAX_DEFAULT;
     listener->wait_ms = WAIT_FIRST_MS;

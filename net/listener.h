@@ -22,8 +22,10 @@ typedef struct zlink_listener_options {
      * Aborting it here is allowed. */
     void (*accepted)(zlink_listener_t *listener, zlink_stream_t *stream);
     void *context;
-    unsigned connections_max; /* open at once; further ones are closed on arrival. 0 = 16,384 */
-    unsigned handshakes_max;  /* of these, not handshaken yet. 0 = 1,024 */
+    /* Beyond these a connection is closed on arrival, before a byte of it is read. */
+    unsigned connections_max;             /* open at once. 0 = 16,384 */
+    unsigned connections_per_address_max; /* of these, from one address (net/address_counts.h). 0 = 4,096 */
+    unsigned handshakes_max;              /* of these, not handshaken yet. 0 = 1,024 */
 } zlink_listener_options_t;
 
 zlink_status_t zlink_listener_open(zlink_reactor_t *reactor, const zlink_listener_options_t *options,

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "net/completion_batch.h"
+#include "net/handshake_pool.h"
 #include "net/reactor_loop.h"
 #include "net/resolver.h"
 #include "net/slot_table.h"
@@ -43,6 +44,8 @@ struct zlink_reactor {
     const zlink_clock_t *clock;
     const zlink_net_fault_t *fault;
     zlink_resolver_t *resolver;
+    zlink_handshake_pool_t *handshakes;
+    zlink_log_gate_t log_gate;
     uint64_t now_ms;
 
     zlink_completion_batch_t batch;
@@ -207,6 +210,17 @@ struct zlink_resolver *zlink_reactor_resolver(zlink_reactor_t *reactor)
 {
     assert(zlink_reactor_is_current(reactor));
     return reactor->resolver;
+}
+
+struct zlink_handshake_pool *zlink_reactor_handshakes(zlink_reactor_t *reactor)
+{
+    return reactor->handshakes;
+}
+
+zlink_log_gate_t *zlink_reactor_log_gate(zlink_reactor_t *reactor)
+{
+    assert(zlink_reactor_is_current(reactor));
+    return &reactor->log_gate;
 }
 
 /* ---- the ring ---- */
@@ -491,6 +505,7 @@ static zlink_status_t options_settle(zlink_reactor_options_t *options, zlink_ref
 
 static void reactor_free(zlink_reactor_t *reactor)
 {
+    zlink_handshake_pool_destroy(reactor->handshakes);
     if (reactor->resolver != NULL)
         zlink_resolver_close(reactor->resolver);
     zlink_mailbox_destroy(&reactor->mailbox);
@@ -516,7 +531,9 @@ static zlink_status_t reactor_prepare(zlink_reactor_t *reactor, zlink_refusal_t 
         return ZLINK_CAPACITY_EXCEEDED;
     }
     reactor->resolver = zlink_resolver_open(reactor);
-    if (reactor->resolver == NULL) {
+    reactor->handshakes =
+        zlink_handshake_pool_create(reactor, reactor->options.handshake_threads, reactor->options.handshakes_waiting);
+    if (reactor->resolver == NULL || reactor->handshakes == NULL) {
         zlink_refuse(why, "no memory for the reactor");
         return ZLINK_CAPACITY_EXCEEDED;
     }

@@ -32,6 +32,8 @@ typedef struct zlink_reactor_options {
     unsigned cq_entries;            /* completion entries, default 8 x entries; tests use 8 */
     unsigned buffer_count;          /* receive buffers, a power of two up to 32,768; default 1,024 */
     unsigned buffer_bytes;          /* of each, default 4,096 */
+    unsigned handshake_threads;     /* helpers for TLS handshakes, 1 to 16, default 1 */
+    unsigned handshakes_waiting;    /* for their first turn with a helper; one more is turned away. Default 256 */
     uint32_t features_allowed;      /* ZLINK_RING_... mask that may be used; 0 = all. Tests force a step down */
     const zlink_clock_t *clock;     /* NULL = the system's. Must outlive the reactor; read at every tick */
     const zlink_net_fault_t *fault; /* NULL outside tests; must outlive the reactor */

@@ -12,6 +12,7 @@
 #define ZLINK_NET_REACTOR_LOOP_H
 
 #include "net/buffer_ring.h"
+#include "net/log_gate.h"
 #include "net/reactor.h"
 #include "net/ring_compat.h"
 #include "net/tick_task.h"
@@ -74,5 +75,10 @@ void zlink_reactor_lose_feature(zlink_reactor_t *reactor, uint32_t feature);
 const zlink_net_fault_t *zlink_reactor_fault(const zlink_reactor_t *reactor);
 
 struct zlink_resolver *zlink_reactor_resolver(zlink_reactor_t *reactor);
+
+struct zlink_handshake_pool *zlink_reactor_handshakes(zlink_reactor_t *reactor);
+
+/* For lines about strangers. */
+zlink_log_gate_t *zlink_reactor_log_gate(zlink_reactor_t *reactor);
 
 #endif

@@ -21,10 +21,6 @@
 
 ZLINK_COUNTER_DEFINE(zlink_counter_net_connections_open, ZLINK_GAUGE, "zlink.net.connections.open",
                      "Sockets that are connected now");
-ZLINK_COUNTER_DEFINE(zlink_counter_net_handshakes_succeeded, ZLINK_COUNTER, "zlink.net.handshakes.succeeded",
-                     "TLS handshakes that ended well");
-ZLINK_COUNTER_DEFINE(zlink_counter_net_handshakes_failed, ZLINK_COUNTER, "zlink.net.handshakes.failed",
-                     "TLS handshakes that were refused or given up");
 
 #define MAY(STATE) (1u << (ZLINK_STREAM_##STATE))
 
@@ -73,7 +69,7 @@ static void stream_free(zlink_tick_task_t *task)
     zlink_stream_t *stream = ZLINK_CONTAINER_OF(task, zlink_stream_t, gone);
 
     assert(stream->slot.in_flight == 0);
-    zlink_tls_session_destroy(stream->tls);
+    zlink_stream_handshake_release(stream);
     zlink_byte_buffer_release(&stream->input);
     zlink_byte_buffer_release(&stream->plain);
     zlink_byte_buffer_release(&stream->wire);
@@ -109,6 +105,7 @@ static void stream_finish(zlink_stream_t *stream)
 static void stream_start_closing(zlink_stream_t *stream)
 {
     stream_move(stream, ZLINK_STREAM_CLOSING);
+    zlink_stream_handshake_withdraw(stream);
     if (stream->connector != NULL) {
         zlink_connector_cancel(stream->connector);
         stream->connector = NULL;
@@ -164,7 +161,7 @@ static void stream_stop(zlink_resident_t *resident)
 
 /* ---- the handshake ---- */
 
-static void stream_open(zlink_stream_t *stream)
+void zlink_stream_handshaken(zlink_stream_t *stream)
 {
     zlink_reactor_timer_cancel(stream->reactor, &stream->deadline);
     stream_move(stream, ZLINK_STREAM_OPEN);
@@ -174,27 +171,13 @@ static void stream_open(zlink_stream_t *stream)
         stream->events->opened(stream);
 }
 
-void zlink_stream_handshaken(zlink_stream_t *stream)
-{
-    zlink_counter_add(&zlink_counter_net_handshakes_succeeded, 1);
-    stream_open(stream);
-}
-
-static void stream_log_refused(const zlink_stream_t *stream, const char *reason)
-{
-    zlink_counter_add(&zlink_counter_net_handshakes_failed, 1);
-    zlink_log(ZLINK_LOG_WARN, "zlink.net.handshake.refused", ZLINK_LOG_S("address", stream->peer),
-              ZLINK_LOG_S("side", stream->side == ZLINK_TLS_SERVER ? "server" : "client"),
-              ZLINK_LOG_S("reason", reason));
-}
-
 void zlink_stream_tls_failed(zlink_stream_t *stream)
 {
     const char *reason = zlink_tls_session_reason(stream->tls);
     const bool handshaking = stream->state == ZLINK_STREAM_HANDSHAKING;
 
     if (handshaking)
-        stream_log_refused(stream, reason);
+        zlink_stream_log_refused(stream, reason);
     else
         zlink_log(ZLINK_LOG_WARN, "zlink.net.tls.failed", ZLINK_LOG_S("address", stream->peer),
                   ZLINK_LOG_S("reason", reason));
@@ -210,7 +193,7 @@ static void stream_deadline(zlink_timer_t *timer)
     zlink_stream_t *stream = ZLINK_CONTAINER_OF(timer, zlink_stream_t, deadline);
 
     if (stream->state == ZLINK_STREAM_HANDSHAKING) {
-        stream_log_refused(stream, "not finished within 5 s");
+        zlink_stream_log_refused(stream, "not finished within 5 s");
         zlink_stream_abort(stream, ZLINK_UNAVAILABLE, "the TLS handshake was not finished within 5 s");
     } else if (stream->state == ZLINK_STREAM_OPEN) {
         /* The peer has ended, but what it sent before was not taken for 5 s. */
@@ -271,7 +254,7 @@ static bool stream_output_is_empty(const zlink_stream_t *stream)
 static void stream_settle_close(zlink_stream_t *stream)
 {
     if (stream->state == ZLINK_STREAM_FLUSHING && stream_output_is_empty(stream)) {
-        if (stream->tls != NULL && !stream->end_sealed) {
+        if (stream->trust != NULL && !stream->end_sealed) {
             stream->end_sealed = true;
             zlink_tls_session_end(stream->tls, &stream->wire);
             zlink_stream_output_settle(stream);
@@ -284,7 +267,7 @@ static void stream_settle_close(zlink_stream_t *stream)
     /* Closing with unread bytes would send a reset, which can overtake our last bytes: wait for the peer's end. */
     if (stream->state == ZLINK_STREAM_LINGERING && stream->peer_ended)
         stream_start_closing(stream);
-    if (stream->state == ZLINK_STREAM_CLOSING && stream->slot.in_flight == 0)
+    if (stream->state == ZLINK_STREAM_CLOSING && stream->slot.in_flight == 0 && !stream->job.away)
         stream_finish(stream);
 }
 
@@ -292,8 +275,9 @@ static void stream_settle(zlink_tick_task_t *task)
 {
     zlink_stream_t *stream = ZLINK_CONTAINER_OF(task, zlink_stream_t, settle);
 
-    if (stream->state == ZLINK_STREAM_HANDSHAKING && stream->tls == NULL)
-        stream_open(stream);
+    if (stream->state == ZLINK_STREAM_HANDSHAKING && stream->trust == NULL)
+        zlink_stream_handshaken(stream); /* there is nothing to shake hands about */
+    zlink_stream_handshake_settle(stream);
     zlink_stream_input_settle(stream);
     if (stream->state == ZLINK_STREAM_OPEN && stream->peer_ended)
         stream_settle_peer_end(stream);
@@ -367,21 +351,15 @@ zlink_status_t zlink_stream_create(zlink_reactor_t *reactor, const zlink_tls_con
     stream->starved.run = stream_starved;
     stream->offer.run = stream_offer_again;
     stream->gone.run = stream_free;
-    if (tls != NULL) {
-        stream->tls = zlink_tls_session_create(tls, side);
-        if (stream->tls == NULL)
-            goto failed;
+    stream->trust = tls;
+    zlink_stream_handshake_init(stream);
+    if (zlink_reactor_slot_add(reactor, &stream->slot) != ZLINK_OK) {
+        zlink_free(stream);
+        return ZLINK_CAPACITY_EXCEEDED;
     }
-    if (zlink_reactor_slot_add(reactor, &stream->slot) != ZLINK_OK)
-        goto failed;
     zlink_reactor_resident_add(reactor, &stream->resident);
     *stream_out = stream;
     return ZLINK_OK;
-
-failed:
-    zlink_tls_session_destroy(stream->tls);
-    zlink_free(stream);
-    return ZLINK_CAPACITY_EXCEEDED;
 }
 
 void zlink_stream_attach(zlink_stream_t *stream, int fd, const char *peer)
@@ -410,9 +388,7 @@ static void stream_connected(void *context, int fd, const zlink_endpoint_t *peer
         return;
     }
     zlink_endpoint_text(peer, text);
-    zlink_stream_attach(stream, fd, text);
-    if (stream->tls != NULL)
-        zlink_stream_feed_tls(stream, NULL, 0);
+    zlink_stream_attach(stream, fd, text); /* at the end of the tick the handshake begins */
 }
 
 void zlink_stream_connect(zlink_stream_t *stream, const zlink_address_t *address)
@@ -443,12 +419,12 @@ void *zlink_stream_context(const zlink_stream_t *stream)
 
 const zlink_peer_identity_t *zlink_stream_peer_identity(const zlink_stream_t *stream)
 {
-    return stream->tls == NULL ? NULL : zlink_tls_session_identity(stream->tls);
+    return stream->tls == NULL || stream->job.away ? NULL : zlink_tls_session_identity(stream->tls);
 }
 
 const char *zlink_stream_cipher(const zlink_stream_t *stream)
 {
-    return stream->tls == NULL ? "" : zlink_tls_session_cipher(stream->tls);
+    return stream->tls == NULL || stream->job.away ? "" : zlink_tls_session_cipher(stream->tls);
 }
 
 const char *zlink_stream_peer_address(const zlink_stream_t *stream)

@@ -83,7 +83,7 @@ void zlink_stream_feed_tls(zlink_stream_t *stream, const uint8_t *bytes, size_t 
 {
     bool more = true;
 
-    while (more && (stream->state == ZLINK_STREAM_HANDSHAKING || stream->state == ZLINK_STREAM_OPEN)) {
+    while (more && stream->state == ZLINK_STREAM_OPEN) {
         size_t used = 0;
 
         if (stream->expected > zlink_byte_buffer_size(&stream->input) && !input_make_room(stream, 0)) {
@@ -91,9 +91,7 @@ void zlink_stream_feed_tls(zlink_stream_t *stream, const uint8_t *bytes, size_t 
             return;
         }
         switch (zlink_tls_session_feed(stream->tls, bytes, size, &used, &stream->input, &stream->wire)) {
-        case ZLINK_TLS_HANDSHAKEN:
-            zlink_stream_handshaken(stream);
-            break;
+        case ZLINK_TLS_HANDSHAKEN: /* was before it was opened */
         case ZLINK_TLS_MORE:
             more = false;
             break;
@@ -123,10 +121,12 @@ static void input_take(zlink_stream_t *stream, size_t size, uint32_t flags)
     /* A closing stream drops what comes: it only waits for the end. */
     if (stream->state > ZLINK_STREAM_OPEN || stream->peer_ended)
         return;
-    if (stream->tls != NULL)
-        zlink_stream_feed_tls(stream, bytes, size);
-    else
+    if (stream->trust == NULL)
         input_take_plain(stream, bytes, size);
+    else if (stream->state == ZLINK_STREAM_HANDSHAKING)
+        zlink_stream_handshake_collect(stream, bytes, size);
+    else
+        zlink_stream_feed_tls(stream, bytes, size);
 }
 
 void zlink_stream_received(zlink_stream_t *stream, int32_t result, uint32_t flags)
@@ -145,7 +145,7 @@ void zlink_stream_received(zlink_stream_t *stream, int32_t result, uint32_t flag
     }
     switch (-result) {
     case 0: /* the end; there is no buffer in this completion */
-        stream->peer_ended_cleanly = stream->peer_ended_cleanly || stream->tls == NULL;
+        stream->peer_ended_cleanly = stream->peer_ended_cleanly || stream->trust == NULL;
         stream->peer_ended = true;
         break;
     case ENOBUFS: /* the bytes are still in the socket: armed again when buffers are back, not before */
@@ -164,6 +164,8 @@ void zlink_stream_received(zlink_stream_t *stream, int32_t result, uint32_t flag
         }
         /* fall through */
     default:
+        if (stream->state == ZLINK_STREAM_HANDSHAKING && stream->trust != NULL)
+            zlink_stream_log_refused(stream, strerror(-result));
         zlink_stream_abort(stream, ZLINK_UNAVAILABLE, strerror(-result));
         break;
     }
@@ -206,7 +208,7 @@ void zlink_stream_input_settle(zlink_stream_t *stream)
         zlink_byte_buffer_release(&stream->input);
     zlink_stream_trim_later(stream);
     limit = stream->expected > stream->limits.input_bytes ? stream->expected : stream->limits.input_bytes;
-    full = zlink_byte_buffer_size(&stream->input) >= limit;
+    full = zlink_byte_buffer_size(&stream->input) >= limit || zlink_stream_handshake_is_full(stream);
     if (stream->state == ZLINK_STREAM_OPEN && full && !stream->paused && !stream->offer_pending &&
         !zlink_tick_task_is_waiting(&stream->offer)) {
         zlink_stream_abort(stream, ZLINK_CAPACITY_EXCEEDED, "the input limit is reached and nothing is consumed");

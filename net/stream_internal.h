@@ -1,5 +1,6 @@
 /*
- * net/stream_internal.h: the stream's inside, shared by stream.c (life), stream_input.c and stream_output.c, and what
+ * net/stream_internal.h: the stream's inside, shared by stream.c (life), stream_handshake.c, stream_input.c and
+ * stream_output.c, and what
  * listeners and dialers need to make one. Reactor thread only.
  *
  * Three output buffers: `plain` collects what is written in this tick; with TLS it is sealed into `wire`; `sending` is
@@ -10,9 +11,10 @@
 #define ZLINK_NET_STREAM_INTERNAL_H
 
 #include "base/counters.h"
-#include "net/address.h"
+#include "net/address_counts.h"
 #include "net/byte_buffer.h"
 #include "net/connector.h"
+#include "net/handshake_pool.h"
 #include "net/reactor_loop.h"
 #include "net/stream.h"
 #include "net/tls_session.h"
@@ -41,11 +43,15 @@ struct zlink_stream {
     void *context;
     zlink_stream_limits_t limits;
 
-    zlink_connector_t *connector; /* CONNECTING */
-    zlink_tls_session_t *tls;     /* NULL: plain */
+    zlink_connector_t *connector;     /* CONNECTING */
+    const zlink_tls_context_t *trust; /* NULL: plain */
+    zlink_tls_session_t *tls;         /* made with the first record; a helper's while `job.away` */
     zlink_tls_side_t side;
-    zlink_timer_t deadline; /* of the handshake, later of the close */
-    zlink_timer_t trim;     /* gives big idle buffers back */
+    zlink_tls_resumption_t *resumption; /* of the dialer; NULL: none */
+    zlink_handshake_job_t job;
+    zlink_byte_buffer_t collected; /* HANDSHAKING: what came and no helper has */
+    zlink_timer_t deadline;        /* of the handshake, later of the close */
+    zlink_timer_t trim;            /* gives big idle buffers back */
     zlink_tick_task_t settle;
     zlink_tick_task_t starved;
     zlink_tick_task_t offer;
@@ -78,6 +84,7 @@ struct zlink_stream {
     /* The listener's: every change of state. NULL for a dialled stream. */
     void (*moved)(zlink_stream_t *stream, zlink_stream_state_t from);
     void *owner;
+    zlink_address_count_t *counted; /* the listener's, too */
 };
 
 extern zlink_counter_t zlink_counter_net_bytes_sent;
@@ -92,7 +99,22 @@ void zlink_stream_attach(zlink_stream_t *stream, int fd, const char *peer);
 /* Starts to connect. A failure is reported by `closed`. */
 void zlink_stream_connect(zlink_stream_t *stream, const zlink_address_t *address);
 
-/* stream.c, for the other two files. */
+/* Before it connects. Takes a hold. */
+void zlink_stream_set_resumption(zlink_stream_t *stream, zlink_tls_resumption_t *resumption);
+
+/* stream_handshake.c, for stream.c and stream_input.c */
+void zlink_stream_handshake_init(zlink_stream_t *stream);
+void zlink_stream_handshake_collect(zlink_stream_t *stream, const uint8_t *bytes, size_t size);
+/* No more is to be received until a helper has taken what there is. */
+bool zlink_stream_handshake_is_full(const zlink_stream_t *stream);
+/* At the end of a tick: hands the session to a helper if it can get on. */
+void zlink_stream_handshake_settle(zlink_stream_t *stream);
+/* The stream closes: if no helper has begun with it the session comes back at once. */
+void zlink_stream_handshake_withdraw(zlink_stream_t *stream);
+void zlink_stream_handshake_release(zlink_stream_t *stream);
+void zlink_stream_log_refused(zlink_stream_t *stream, const char *reason);
+
+/* stream.c, for the other files. */
 void zlink_stream_settle_later(zlink_stream_t *stream);
 void zlink_stream_handshaken(zlink_stream_t *stream);
 /* TLS failed: the alert in `wire` still goes out. */
@@ -101,7 +123,7 @@ void zlink_stream_trim_later(zlink_stream_t *stream);
 
 /* stream_input.c */
 void zlink_stream_received(zlink_stream_t *stream, int32_t result, uint32_t flags);
-/* Feeds the TLS session; `size` 0 starts a client's handshake. */
+/* OPEN: decrypts and offers. */
 void zlink_stream_feed_tls(zlink_stream_t *stream, const uint8_t *bytes, size_t size);
 /* At the end of a tick: offers what is owed, then arms or cancels the receive. */
 void zlink_stream_input_settle(zlink_stream_t *stream);

@@ -146,9 +146,9 @@ void zlink_stream_output_settle(zlink_stream_t *stream)
         return;
     /* While a send is in flight what is written gathers, and is sealed in fewer records after it. */
     if (!stream->send_armed && zlink_byte_buffer_size(&stream->sending) == 0) {
-        zlink_byte_buffer_t *next = stream->tls == NULL ? &stream->plain : &stream->wire;
+        zlink_byte_buffer_t *next = stream->trust == NULL ? &stream->plain : &stream->wire;
 
-        if (stream->tls != NULL && zlink_byte_buffer_size(&stream->plain) > 0 && !output_seal(stream))
+        if (stream->trust != NULL && zlink_byte_buffer_size(&stream->plain) > 0 && !output_seal(stream))
             return;
         zlink_byte_buffer_swap(next, &stream->sending);
     }

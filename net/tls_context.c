@@ -11,8 +11,10 @@
 #include "base/memory.h"
 #include "net/tls_context_internal.h"
 #include "net/tls_identity.h"
+#include "net/tls_trust.h"
 
-#define FILE_BYTES_MAX (1024u * 1024u)
+#define FILE_BYTES_MAX    (1024u * 1024u)
+#define TICKET_LIFETIME_S 3600
 
 /* ChaCha20-Poly1305 first: the packaged mbedtls seals it 1.7 times faster than AES-GCM. */
 static const int cipher_suites[] = {
@@ -165,6 +167,42 @@ static bool load_key(zlink_tls_context_t *context, const char *path, zlink_refus
     return true;
 }
 
+static bool load_revoked(zlink_tls_context_t *context, const char *path, zlink_refusal_t *why)
+{
+    size_t size = 0;
+    uint8_t *bytes;
+    char text[128];
+    int result;
+
+    if (path == NULL)
+        return true;
+    bytes = read_file("revocation list", path, false, &size, why);
+    if (bytes == NULL)
+        return false;
+    result = mbedtls_x509_crl_parse(&context->revoked, bytes, size + 1);
+    forget_file(bytes, size);
+    if (result == 0)
+        return true;
+    error_text(result, text);
+    zlink_refuse(why, "TLS: revocation list %s: not a PEM list (X509 CRL): %s", path, text);
+    return false;
+}
+
+static bool copy_allowed(zlink_tls_context_t *context, const zlink_tls_options_t *options, zlink_refusal_t *why)
+{
+    context->allow = zlink_calloc(options->allow_count + 1, sizeof(*context->allow));
+    for (size_t i = 0; context->allow != NULL && i < options->allow_count; i++) {
+        context->allow[i] = zlink_strdup(options->allow[i]);
+        if (context->allow[i] == NULL)
+            break;
+        context->allow_count = i + 1;
+    }
+    if (context->allow != NULL && context->allow_count == options->allow_count)
+        return true;
+    zlink_refuse(why, "TLS: no memory");
+    return false;
+}
+
 /* ---- checks ---- */
 
 static bool is_p256(const mbedtls_pk_context *key)
@@ -200,6 +238,33 @@ static void verify_text(uint32_t flags, char *text, size_t size)
     }
 }
 
+#define BAD_LIST_FLAGS                                                                                                 \
+    (MBEDTLS_X509_BADCRL_NOT_TRUSTED | MBEDTLS_X509_BADCRL_EXPIRED | MBEDTLS_X509_BADCRL_FUTURE |                      \
+     MBEDTLS_X509_BADCRL_BAD_MD | MBEDTLS_X509_BADCRL_BAD_PK | MBEDTLS_X509_BADCRL_BAD_KEY)
+
+static mbedtls_x509_crl *context_revoked(zlink_tls_context_t *context)
+{
+    return context->revoked.raw.p == NULL ? NULL : &context->revoked;
+}
+
+/* A list of somebody else would be passed over in silence. */
+static bool check_revoked(zlink_tls_context_t *context, const zlink_tls_options_t *options, zlink_refusal_t *why)
+{
+    for (const mbedtls_x509_crl *list = context_revoked(context); list != NULL; list = list->next) {
+        const mbedtls_x509_crt *authority = &context->authorities;
+
+        while (authority != NULL && (authority->subject_raw.len != list->issuer_raw.len ||
+                                     memcmp(authority->subject_raw.p, list->issuer_raw.p, list->issuer_raw.len) != 0))
+            authority = authority->next;
+        if (authority == NULL) {
+            zlink_refuse(why, "TLS: revocation list %s: it is of none of the authorities in %s", options->crl_file,
+                         options->ca_file);
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool check_certificate(zlink_tls_context_t *context, const zlink_tls_options_t *options, zlink_refusal_t *why)
 {
     const mbedtls_x509_crt *own = &context->certificate;
@@ -230,11 +295,16 @@ static bool check_certificate(zlink_tls_context_t *context, const zlink_tls_opti
         zlink_refuse(why, "TLS: key %s: it does not belong to certificate %s", options->key_file, file);
         return false;
     }
-    if (mbedtls_x509_crt_verify_with_profile(&context->certificate, &context->authorities, NULL, &certificate_profile,
-                                             NULL, &flags, NULL, NULL) != 0) {
+    if (mbedtls_x509_crt_verify_with_profile(&context->certificate, &context->authorities, context_revoked(context),
+                                             &certificate_profile, NULL, &flags, NULL, NULL) != 0) {
         verify_text(flags, text, sizeof(text));
-        zlink_refuse(why, "TLS: certificate %s: the authorities in %s do not vouch for it: %s", file, options->ca_file,
-                     text);
+        if ((flags & BAD_LIST_FLAGS) != 0)
+            zlink_refuse(why, "TLS: revocation list %s: %s", options->crl_file, text);
+        else if (flags == MBEDTLS_X509_BADCERT_REVOKED)
+            zlink_refuse(why, "TLS: certificate %s: it is revoked in %s", file, options->crl_file);
+        else
+            zlink_refuse(why, "TLS: certificate %s: the authorities in %s do not vouch for it: %s", file,
+                         options->ca_file, text);
         return false;
     }
     context->expires_at = unix_time(&own->valid_to);
@@ -312,14 +382,14 @@ static int configure(zlink_tls_context_t *context, mbedtls_ssl_config *config, i
     mbedtls_ssl_conf_ciphersuites(config, cipher_suites);
     mbedtls_ssl_conf_cert_profile(config, &certificate_profile);
     mbedtls_ssl_conf_authmode(config, MBEDTLS_SSL_VERIFY_REQUIRED); /* a server's default would be none */
-    mbedtls_ssl_conf_ca_chain(config, &context->authorities, NULL);
+    mbedtls_ssl_conf_ca_chain(config, &context->authorities, context_revoked(context));
 #if defined(MBEDTLS_SSL_RENEGOTIATION)
     mbedtls_ssl_conf_renegotiation(config, MBEDTLS_SSL_RENEGOTIATION_DISABLED);
 #endif
-#if defined(MBEDTLS_SSL_SESSION_TICKETS)
     if (endpoint == MBEDTLS_SSL_IS_CLIENT)
-        mbedtls_ssl_conf_session_tickets(config, MBEDTLS_SSL_SESSION_TICKETS_DISABLED);
-#endif
+        mbedtls_ssl_conf_session_tickets(config, MBEDTLS_SSL_SESSION_TICKETS_ENABLED);
+    else
+        mbedtls_ssl_conf_session_tickets_cb(config, zlink_tls_ticket_write, zlink_tls_ticket_parse, context);
     return mbedtls_ssl_conf_own_cert(config, &context->certificate, &context->key);
 }
 
@@ -328,6 +398,8 @@ static void context_init(zlink_tls_context_t *context)
     mbedtls_ssl_config_init(&context->server);
     mbedtls_ssl_config_init(&context->client);
     mbedtls_x509_crt_init(&context->authorities);
+    mbedtls_x509_crl_init(&context->revoked);
+    mbedtls_ssl_ticket_init(&context->tickets);
     mbedtls_x509_crt_init(&context->certificate);
     mbedtls_pk_init(&context->key);
     mbedtls_entropy_init(&context->entropy);
@@ -360,11 +432,15 @@ zlink_status_t zlink_tls_context_create(const zlink_tls_options_t *options, zlin
     status = ZLINK_INVALID_OPERATION;
     if (!load_certificates("authority", options->ca_file, &context->authorities, why) ||
         !load_certificates("certificate", options->certificate_file, &context->certificate, why) ||
-        !load_key(context, options->key_file, why) || !check_authorities(context, options->ca_file, why) ||
-        !check_certificate(context, options, why))
+        !load_key(context, options->key_file, why) || !load_revoked(context, options->crl_file, why) ||
+        !copy_allowed(context, options, why) || !check_authorities(context, options->ca_file, why) ||
+        !check_revoked(context, options, why) || !check_certificate(context, options, why))
         goto refused;
     status = ZLINK_INTERNAL_FAILURE;
     result = warm_up_keys(context);
+    if (result == 0)
+        result = mbedtls_ssl_ticket_setup(&context->tickets, context_random, context, MBEDTLS_CIPHER_AES_256_GCM,
+                                          TICKET_LIFETIME_S);
     if (result == 0)
         result = configure(context, &context->server, MBEDTLS_SSL_IS_SERVER);
     if (result == 0)
@@ -388,12 +464,17 @@ void zlink_tls_context_destroy(zlink_tls_context_t *context)
         return;
     mbedtls_ssl_config_free(&context->server);
     mbedtls_ssl_config_free(&context->client);
+    mbedtls_ssl_ticket_free(&context->tickets);
+    mbedtls_x509_crl_free(&context->revoked);
     mbedtls_x509_crt_free(&context->authorities);
     mbedtls_x509_crt_free(&context->certificate);
     mbedtls_pk_free(&context->key);
     mbedtls_ctr_drbg_free(&context->random);
     mbedtls_entropy_free(&context->entropy);
     pthread_mutex_destroy(&context->random_lock);
+    for (size_t i = 0; i < context->allow_count; i++)
+        zlink_free(context->allow[i]);
+    zlink_free(context->allow);
     zlink_free(context);
 }
 

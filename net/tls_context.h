@@ -4,7 +4,8 @@
  * Made once at start from three PEM files; each file is checked and a refusal names it and the reason. After that it
  * is read only and may be shared by all threads; it must outlive every stream that uses it. Both sides must show
  * a certificate. TLS 1.2 only, ECDHE-ECDSA with ChaCha20-Poly1305 before AES-GCM (the packaged mbedtls seals the
- * former faster), curve secp256r1 only, no renegotiation, no resumption.
+ * former faster), curve secp256r1 only, no renegotiation. Session tickets for an hour at most, under keys that are new
+ * at every start; who a peer is, is checked after every handshake, resumed or not.
  */
 #ifndef ZLINK_NET_TLS_CONTEXT_H
 #define ZLINK_NET_TLS_CONTEXT_H
@@ -29,6 +30,9 @@ typedef struct zlink_tls_options {
     const char *ca_file;          /* one or more authorities */
     const char *certificate_file; /* this node's, then intermediates */
     const char *key_file;         /* mode without any right for group and others */
+    const char *crl_file;         /* certificates that the authorities have revoked; NULL: none */
+    const char *const *allow;     /* names that may be peers, exactly these */
+    size_t allow_count;           /* 0: every name that the authorities vouch for */
 } zlink_tls_options_t;
 
 zlink_status_t zlink_tls_context_create(const zlink_tls_options_t *options, zlink_tls_context_t **context,

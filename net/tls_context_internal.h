@@ -13,11 +13,15 @@ struct zlink_tls_context {
     mbedtls_ssl_config server;
     mbedtls_ssl_config client;
     mbedtls_x509_crt authorities;
+    mbedtls_x509_crl revoked; /* `raw` empty: no list */
     mbedtls_x509_crt certificate;
     mbedtls_pk_context key;
     mbedtls_entropy_context entropy;
     mbedtls_ctr_drbg_context random;
-    pthread_mutex_t random_lock; /* not every build of mbedtls locks its generator */
+    pthread_mutex_t random_lock;        /* not every build of mbedtls locks its generator */
+    mbedtls_ssl_ticket_context tickets; /* has a lock of its own; its keys are new at every start */
+    char **allow;                       /* names that may be peers */
+    size_t allow_count;                 /* 0: every name */
     zlink_peer_identity_t identity;
     int64_t expires_at;
 };

@@ -6,7 +6,8 @@
 
 #include "base/memory.h"
 #include "net/tls_context_internal.h"
-#include "net/tls_identity.h"
+#include "net/tls_resumption_internal.h"
+#include "net/tls_trust.h"
 
 #define HANDSHAKE_BYTES_MAX (64u * 1024u)
 #define HANDSHAKE_STEPS_MAX 256u
@@ -15,6 +16,10 @@
 
 struct zlink_tls_session {
     mbedtls_ssl_context ssl;
+    const zlink_tls_context_t *context;
+    zlink_tls_resumption_t *resumption; /* of a client that has one */
+    bool offered;                       /* what is remembered there was looked at */
+    bool verified;                      /* a certificate was verified in this handshake: it is no resumed one */
     bool handshaken;
     bool failed;
     unsigned steps;
@@ -78,12 +83,25 @@ static int session_send(void *context, const unsigned char *bytes, size_t size)
     return (int)size;
 }
 
+/* Called for each certificate of a chain that is being verified; what is found stands in `flags` already. */
+static int session_verifying(void *context, mbedtls_x509_crt *certificate, int depth, uint32_t *flags)
+{
+    zlink_tls_session_t *session = context;
+
+    (void)certificate;
+    (void)depth;
+    (void)flags;
+    session->verified = true;
+    return 0;
+}
+
 zlink_tls_session_t *zlink_tls_session_create(const zlink_tls_context_t *context, zlink_tls_side_t side)
 {
     zlink_tls_session_t *session = zlink_calloc(1, sizeof(*session));
 
     if (session == NULL)
         return NULL;
+    session->context = context;
     mbedtls_ssl_init(&session->ssl);
     if (mbedtls_ssl_setup(&session->ssl, side == ZLINK_TLS_SERVER ? &context->server : &context->client) != 0)
         goto failed;
@@ -91,6 +109,7 @@ zlink_tls_session_t *zlink_tls_session_create(const zlink_tls_context_t *context
      * compare: the identity is checked after the handshake. */
     if (side == ZLINK_TLS_CLIENT && mbedtls_ssl_set_hostname(&session->ssl, NULL) != 0)
         goto failed;
+    mbedtls_ssl_set_verify(&session->ssl, session_verifying, session);
     mbedtls_ssl_set_bio(&session->ssl, session, session_send, session_receive, NULL);
     return session;
 
@@ -105,8 +124,15 @@ void zlink_tls_session_destroy(zlink_tls_session_t *session)
     if (session == NULL)
         return;
     mbedtls_ssl_free(&session->ssl);
+    zlink_tls_resumption_release(session->resumption);
     mbedtls_platform_zeroize(session, sizeof(*session));
     zlink_free(session);
+}
+
+void zlink_tls_session_remember(zlink_tls_session_t *session, zlink_tls_resumption_t *resumption)
+{
+    assert(session->resumption == NULL && session->steps == 0);
+    session->resumption = zlink_tls_resumption_hold(resumption);
 }
 
 static const char *alert_words(int code)
@@ -121,6 +147,8 @@ static const char *alert_words(int code)
 static zlink_tls_progress_t session_fail(zlink_tls_session_t *session, const char *format, const char *words)
 {
     session->failed = true;
+    if (session->resumption != NULL && !session->handshaken)
+        zlink_tls_resumption_forget(session->resumption);
     snprintf(session->reason, sizeof(session->reason), format, words);
     return ZLINK_TLS_FAILED;
 }
@@ -159,23 +187,23 @@ static zlink_tls_progress_t session_fail_error(zlink_tls_session_t *session, int
     }
 }
 
-/* Asked after every handshake, whatever callbacks ran: a resumed one would not have verified anything. */
+/* Asked after every handshake, whatever callbacks ran: a resumed one has not verified anything. */
 static bool session_take_identity(zlink_tls_session_t *session)
 {
-    const mbedtls_x509_crt *certificate = mbedtls_ssl_get_peer_cert(&session->ssl);
-    const char *reason = "the peer showed no certificate";
+    char reason[ZLINK_TLS_REASON_BYTES];
 
-    if (certificate == NULL || !zlink_tls_identity_of(certificate, &session->identity, &reason)) {
-        session_fail(session, "the peer's certificate is refused: %s", reason);
-        (void)mbedtls_ssl_send_alert_message(&session->ssl, MBEDTLS_SSL_ALERT_LEVEL_FATAL,
-                                             MBEDTLS_SSL_ALERT_MSG_BAD_CERT);
-        return false;
-    }
-    return true;
+    if (zlink_tls_trusts(session->context, mbedtls_ssl_get_peer_cert(&session->ssl), &session->identity, reason))
+        return true;
+    session_fail(session, "the peer's certificate is refused: %s", reason);
+    (void)mbedtls_ssl_send_alert_message(&session->ssl, MBEDTLS_SSL_ALERT_LEVEL_FATAL, MBEDTLS_SSL_ALERT_MSG_BAD_CERT);
+    return false;
 }
 
 static zlink_tls_progress_t session_handshake(zlink_tls_session_t *session)
 {
+    if (session->resumption != NULL && !session->offered)
+        zlink_tls_resumption_offer(session->resumption, &session->ssl);
+    session->offered = true;
     while (!zlink_mbedtls_handshake_is_over(&session->ssl)) {
         int result;
 
@@ -193,6 +221,8 @@ static zlink_tls_progress_t session_handshake(zlink_tls_session_t *session)
     if (!session_take_identity(session))
         return ZLINK_TLS_FAILED;
     session->handshaken = true;
+    if (session->resumption != NULL && session->verified)
+        zlink_tls_resumption_keep(session->resumption, &session->ssl);
     return ZLINK_TLS_HANDSHAKEN;
 }
 
@@ -290,6 +320,11 @@ void zlink_tls_session_end(zlink_tls_session_t *session, zlink_byte_buffer_t *wi
 bool zlink_tls_session_is_handshaken(const zlink_tls_session_t *session)
 {
     return session->handshaken;
+}
+
+bool zlink_tls_session_is_resumed(const zlink_tls_session_t *session)
+{
+    return session->handshaken && !session->verified;
 }
 
 const zlink_peer_identity_t *zlink_tls_session_identity(const zlink_tls_session_t *session)

@@ -12,6 +12,7 @@
 
 #include "net/byte_buffer.h"
 #include "net/tls_context.h"
+#include "net/tls_resumption.h"
 
 typedef struct zlink_tls_session zlink_tls_session_t;
 
@@ -29,6 +30,10 @@ typedef enum zlink_tls_progress {
 zlink_tls_session_t *zlink_tls_session_create(const zlink_tls_context_t *context, zlink_tls_side_t side);
 void zlink_tls_session_destroy(zlink_tls_session_t *session);
 
+/* A client's, before its first bytes: resumes what is remembered there, and remembers the next session. Takes a hold.
+ */
+void zlink_tls_session_remember(zlink_tls_session_t *session, zlink_tls_resumption_t *resumption);
+
 /* Takes `size` bytes from the peer, all of them unless it answers HANDSHAKEN (`*used` says how many; the rest is
  * for the next call) or fails. Plain bytes are appended to `plain`, records for the peer to `wire`. A client starts
  * with no bytes at all. */
@@ -43,6 +48,9 @@ zlink_status_t zlink_tls_session_seal(zlink_tls_session_t *session, const uint8_
 void zlink_tls_session_end(zlink_tls_session_t *session, zlink_byte_buffer_t *wire);
 
 bool zlink_tls_session_is_handshaken(const zlink_tls_session_t *session);
+
+/* After the handshake: it went on from an earlier session instead of verifying certificates anew. */
+bool zlink_tls_session_is_resumed(const zlink_tls_session_t *session);
 
 /* From the peer's certificate, after the handshake; NULL before. */
 const zlink_peer_identity_t *zlink_tls_session_identity(const zlink_tls_session_t *session);

@@ -26,6 +26,8 @@
 /* Where calls that leave the node go. `submit` may be called on any thread; the call is completed on the reactor. */
 typedef struct zlink_outbound {
     void (*submit)(void *context, zlink_outbound_call_t *call);
+    /* A one-way call that may count as taken at once: true, and nobody need wait for its completion. */
+    bool (*take)(void *context, zlink_outbound_call_t *call);
     /* The node that the Spots of `type` live on where this node does not host it; NULL = nobody knows. */
     const char *(*spot_home)(void *context, const char *type);
     void *context;

@@ -114,6 +114,11 @@ static const setting_t limits[] = {
     LIMIT(SETTING_INTEGER, stacks, 0, 0, 16777216),
     LIMIT(SETTING_BYTES, stack_bytes, 64 * KIB, 16 * KIB, 8 * MIB),
     LIMIT(SETTING_BYTES, outbound_bytes, 4 * MIB, 64 * KIB, 2 * GIB),
+    LIMIT(SETTING_INTEGER, connections, 16384, 2, 4194304),
+    LIMIT(SETTING_INTEGER, connections_per_address, 4096, 2, 4194304),
+    LIMIT(SETTING_INTEGER, handshakes, 1024, 1, 65536),
+    LIMIT(SETTING_INTEGER, handshakes_waiting, 256, 1, 65536),
+    LIMIT(SETTING_INTEGER, handshake_threads, 1, 1, 16),
     LIMIT(SETTING_INTEGER, application_messages, 1024, 1, 16777215),
     LIMIT(SETTING_BYTES, application_bytes, 64 * MIB, 4 * KIB, 128 * GIB),
     LIMIT(SETTING_INTEGER, lifecycle_messages, 128, 1, 16777215),
@@ -244,6 +249,23 @@ static bool check_transport(reading_t *reading)
     return true;
 }
 
+static bool check_allow(reading_t *reading)
+{
+    const zlink_config_raw_tls_t *tls = reading->raw->tls;
+    char path[32];
+
+    for (unsigned i = 0; tls != NULL && i < tls->allow_count; i++) {
+        snprintf(path, sizeof(path), "tls.allow[%u]", i);
+        if (!check_name(reading, path, tls->allow[i]))
+            return false;
+        for (unsigned earlier = 0; earlier < i; earlier++) {
+            if (strcmp(tls->allow[earlier], tls->allow[i]) == 0)
+                return refuse(reading, path, "is the same as tls.allow[%u]", earlier);
+        }
+    }
+    return true;
+}
+
 /* A message of the largest size must fit into an empty lane, or it could never be delivered. */
 static bool check_limits(reading_t *reading)
 {
@@ -310,7 +332,8 @@ static bool resolve_paths(reading_t *reading)
         return false;
     return raw->tls == NULL ||
            (resolve(reading, "tls.ca", &raw->tls->ca) && resolve(reading, "tls.certificate", &raw->tls->certificate) &&
-            resolve(reading, "tls.key", &raw->tls->key));
+            resolve(reading, "tls.key", &raw->tls->key) &&
+            (raw->tls->crl == NULL || resolve(reading, "tls.crl", &raw->tls->crl)));
 }
 
 static void take_texts(zlink_config_t *config, const zlink_config_raw_t *raw)
@@ -332,6 +355,9 @@ static void take_texts(zlink_config_t *config, const zlink_config_raw_t *raw)
         config->tls.ca = raw->tls->ca;
         config->tls.certificate = raw->tls->certificate;
         config->tls.key = raw->tls->key;
+        config->tls.crl = raw->tls->crl;
+        config->tls.allow = (const char *const *)raw->tls->allow;
+        config->tls.allow_count = raw->tls->allow_count;
     }
 }
 
@@ -340,7 +366,7 @@ static bool build(reading_t *reading)
     zlink_config_raw_t *raw = reading->raw;
 
     if (!check_name(reading, "mesh", raw->mesh) || !check_name(reading, "name", raw->name) || !check_listen(reading) ||
-        !check_peers(reading) || !check_spots(reading) || !check_transport(reading) ||
+        !check_peers(reading) || !check_spots(reading) || !check_transport(reading) || !check_allow(reading) ||
         !read_settings(reading, settings, COUNT_OF(settings), raw) ||
         !read_settings(reading, limits, COUNT_OF(limits), raw->limits) || !check_limits(reading) ||
         !resolve_paths(reading))
@@ -441,7 +467,8 @@ static bool check_files(reading_t *reading)
     return config->transport == ZLINK_CONFIG_PLAIN ||
            (check_file(reading, "tls.ca", config->tls.ca) &&
             check_file(reading, "tls.certificate", config->tls.certificate) &&
-            check_file(reading, "tls.key", config->tls.key));
+            check_file(reading, "tls.key", config->tls.key) &&
+            (config->tls.crl == NULL || check_file(reading, "tls.crl", config->tls.crl)));
 }
 
 /* Reads the file whole into `*text`, which the caller frees. A file that grows meanwhile is cut at the limit plus one

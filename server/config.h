@@ -22,6 +22,7 @@
 #define ZLINK_CONFIG_MODULES       64
 #define ZLINK_CONFIG_PEERS         1024
 #define ZLINK_CONFIG_SPOTS         1024
+#define ZLINK_CONFIG_ALLOW         4096
 #define ZLINK_CONFIG_CONTROL_BYTES 100
 
 typedef enum zlink_config_transport {
@@ -43,6 +44,11 @@ typedef struct zlink_config_limits {
     uint32_t stacks;             /* live handler stacks; 0 = what the kernel allows */
     uint32_t stack_bytes;
     uint32_t outbound_bytes; /* waiting to be sent on one connection */
+    uint32_t connections;    /* that came in, open at once; also those that are not authenticated */
+    uint32_t connections_per_address;
+    uint32_t handshakes;         /* of these, not handshaken yet */
+    uint32_t handshakes_waiting; /* for their first turn with a helper */
+    uint32_t handshake_threads;
     uint32_t application_messages;
     uint64_t application_bytes;
     uint32_t lifecycle_messages;
@@ -66,6 +72,9 @@ typedef struct zlink_config {
         const char *ca; /* all three NULL with ZLINK_CONFIG_PLAIN */
         const char *certificate;
         const char *key;
+        const char *crl;          /* NULL: none */
+        const char *const *allow; /* names that may link; NULL: all of the mesh */
+        size_t allow_count;
     } tls;
     uint32_t workers; /* 0 = as many as cores */
     uint32_t request_timeout_ms;

@@ -33,6 +33,8 @@ static const cyaml_schema_field_t tls_fields[] = {
     TEXT(zlink_config_raw_tls_t, ca, REQUIRED),
     TEXT(zlink_config_raw_tls_t, certificate, REQUIRED),
     TEXT(zlink_config_raw_tls_t, key, REQUIRED),
+    TEXT(zlink_config_raw_tls_t, crl, OPTIONAL),
+    CYAML_FIELD_SEQUENCE("allow", OPTIONAL, zlink_config_raw_tls_t, allow, &text_entry, 1, ZLINK_CONFIG_ALLOW),
     CYAML_FIELD_END,
 };
 
@@ -44,6 +46,11 @@ static const cyaml_schema_field_t limit_fields[] = {
     TEXT(zlink_config_raw_limits_t, stacks, OPTIONAL),
     TEXT(zlink_config_raw_limits_t, stack_bytes, OPTIONAL),
     TEXT(zlink_config_raw_limits_t, outbound_bytes, OPTIONAL),
+    TEXT(zlink_config_raw_limits_t, connections, OPTIONAL),
+    TEXT(zlink_config_raw_limits_t, connections_per_address, OPTIONAL),
+    TEXT(zlink_config_raw_limits_t, handshakes, OPTIONAL),
+    TEXT(zlink_config_raw_limits_t, handshakes_waiting, OPTIONAL),
+    TEXT(zlink_config_raw_limits_t, handshake_threads, OPTIONAL),
     TEXT(zlink_config_raw_limits_t, application_messages, OPTIONAL),
     TEXT(zlink_config_raw_limits_t, application_bytes, OPTIONAL),
     TEXT(zlink_config_raw_limits_t, lifecycle_messages, OPTIONAL),

@@ -16,6 +16,9 @@ typedef struct zlink_config_raw_tls {
     char *ca;
     char *certificate;
     char *key;
+    char *crl;
+    char **allow;
+    unsigned allow_count;
 } zlink_config_raw_tls_t;
 
 typedef struct zlink_config_raw_limits {
@@ -26,6 +29,11 @@ typedef struct zlink_config_raw_limits {
     char *stacks;
     char *stack_bytes;
     char *outbound_bytes;
+    char *connections;
+    char *connections_per_address;
+    char *handshakes;
+    char *handshakes_waiting;
+    char *handshake_threads;
     char *application_messages;
     char *application_bytes;
     char *lifecycle_messages;

@@ -10,7 +10,7 @@
 
 #define PATH_BYTES      160
 #define SHOWN_KEY_BYTES 64
-#define LIST_BYTES      320
+#define LIST_BYTES      400
 
 typedef struct walk {
     yaml_parser_t parser;
@@ -174,7 +174,8 @@ static bool check_sequence(walk_t *walk, const cyaml_schema_value_t *schema)
         if (!next(walk))
             return false;
         if (walk->event.type == YAML_SEQUENCE_END_EVENT)
-            return true;
+            return count >= schema->sequence.min ||
+                   refuse(walk, line, walk->path, "must not be empty"); /* empty and absent are not the same */
         if (count == schema->sequence.max)
             return refuse(walk, line_of(&walk->event.start_mark), walk->path, "holds more than %u entries",
                           schema->sequence.max);

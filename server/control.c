@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "net/listener.h"
@@ -70,7 +71,17 @@ zlink_status_t zlink_control_open(zlink_reactor_t *reactor, const char *path, zl
         zlink_refuse(why, "control: out of memory");
         return ZLINK_CAPACITY_EXCEEDED;
     }
-    snprintf(address, sizeof(address), "unix:%s", path);
+    /* The address of a unix socket is a whole path; the configuration's may be relative to where the node was started.
+     */
+    bool whole = path[0] == '/';
+    char *folder = whole ? NULL : getcwd(NULL, 0);
+    int length = snprintf(address, sizeof(address), "unix:%s%s%s", folder ? folder : "", whole ? "" : "/", path);
+    free(folder);
+    if (length < 0 || (size_t)length >= sizeof(address)) {
+        zlink_refuse(why, "control: %s: the whole path is longer than a unix socket's may be", path);
+        zlink_free(control);
+        return ZLINK_INVALID_OPERATION;
+    }
     const zlink_listener_options_t options = {
         .address = address,
         .unix_mode = 0600,
@@ -80,10 +91,12 @@ zlink_status_t zlink_control_open(zlink_reactor_t *reactor, const char *path, zl
         .connections_max = 16,
     };
     zlink_status_t status = zlink_listener_open(reactor, &options, &control->listener, why);
-    if (status == ZLINK_OK)
+    if (status == ZLINK_OK) {
         *opened = control;
-    else
+    } else {
+        zlink_refusal_prefix(why, "control: ");
         zlink_free(control);
+    }
     return status;
 }
 

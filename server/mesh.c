@@ -14,6 +14,9 @@ ZLINK_COUNTER_DEFINE(no_member, ZLINK_COUNTER, "zlink.channel.selection_failures
 ZLINK_COUNTER_DEFINE(not_ready, ZLINK_COUNTER, "zlink.channel.selection_failures.not_ready",
                      "Calls to a known channel or node without a ready link");
 
+ZLINK_COUNTER_DEFINE(lost, ZLINK_COUNTER, "zlink.mesh_node.messages.lost",
+                     "One-way messages that were taken and could not be sent");
+
 #define OUTPUT_HARD_BYTES_MIN ((size_t)64 << 20)
 
 /* ---- calls ---- */
@@ -26,6 +29,11 @@ void zlink_mesh_complete(zlink_mesh_t *mesh, zlink_outbound_call_t *call, zlink_
     if (call->reply_route_id)
         zlink_pending_operations_take(&mesh->pending, call->reply_route_id);
     zlink_reactor_timer_cancel(mesh->reactor, &call->timer);
+    if (call->gate) {
+        zlink_send_gate_give_back(call->gate, call->payload_bytes);
+        if (status != ZLINK_OK) /* its sender has gone on: this is the only place that knows */
+            zlink_counter_add(&lost, 1);
+    }
     call->completed(call, status, answer ? answer : &nothing);
 }
 
@@ -82,22 +90,40 @@ static void submit(zlink_mail_t *mail)
         return;
     }
     call->timer.fire = expired;
-    zlink_reactor_timer_start(mesh->reactor, &call->timer, call->deadline_ms);
+    if (!call->one_way) /* a one-way call is timed only where it has to wait */
+        zlink_reactor_timer_start(mesh->reactor, &call->timer, call->deadline_ms);
     if (picked.local)
         mesh->options.events.picked_local(mesh->options.events.context, call);
     else
         zlink_peer_link_submit(picked.link, call);
 }
 
-void zlink_mesh_submit(zlink_mesh_t *mesh, zlink_outbound_call_t *call)
+static void post(zlink_mesh_t *mesh, zlink_outbound_call_t *call, zlink_send_gate_t *gate)
 {
     call->mesh = mesh;
     call->link = NULL;
+    call->gate = gate;
     call->reply_route_id = 0;
     call->waiting = false;
     call->timer = (zlink_timer_t){0};
     call->mail.deliver = submit;
     zlink_reactor_post(mesh->reactor, &call->mail);
+}
+
+void zlink_mesh_submit(zlink_mesh_t *mesh, zlink_outbound_call_t *call)
+{
+    post(mesh, call, NULL);
+}
+
+bool zlink_mesh_take(zlink_mesh_t *mesh, zlink_outbound_call_t *call)
+{
+    bool to_node = call->route == ZLINK_ROUTE_NODE;
+    assert(call->one_way && call->route != ZLINK_ROUTE_LINK);
+    zlink_send_gate_t *gate = zlink_send_gates_take(mesh->gates, to_node ? ZLINK_SEND_TO_NODE : ZLINK_SEND_TO_CHANNEL,
+                                                    to_node ? call->node : call->name, call->payload_bytes);
+    if (gate)
+        post(mesh, call, gate);
+    return gate != NULL;
 }
 
 void zlink_mesh_complete_local(zlink_mesh_t *mesh, uint64_t reply_route_id, zlink_status_t status,
@@ -167,8 +193,16 @@ static zlink_status_t open_listener(zlink_mesh_t *mesh, zlink_refusal_t *why)
         .limits = connection_limits(options),
         .accepted = zlink_mesh_accepted,
         .context = mesh,
+        .connections_max = options->connections_max,
+        .connections_per_address_max = options->connections_per_address_max,
+        .handshakes_max = options->handshakes_max,
     };
-    return options->listen ? zlink_listener_open(mesh->reactor, &listener, &mesh->listener, why) : ZLINK_OK;
+    if (!options->listen)
+        return ZLINK_OK;
+    zlink_status_t status = zlink_listener_open(mesh->reactor, &listener, &mesh->listener, why);
+    if (status != ZLINK_OK)
+        zlink_refusal_prefix(why, "listen: ");
+    return status;
 }
 
 static zlink_status_t open_dialers(zlink_mesh_t *mesh, zlink_refusal_t *why)
@@ -191,8 +225,10 @@ static zlink_status_t open_dialers(zlink_mesh_t *mesh, zlink_refusal_t *why)
         dialer->mesh = mesh;
         mesh->dialer_count = i + 1;
         zlink_status_t status = zlink_dialer_open(mesh->reactor, &dial, &dialer->dialer, why);
-        if (status != ZLINK_OK)
+        if (status != ZLINK_OK) {
+            zlink_refusal_prefix(why, "peers[%zu]: ", i);
             return status;
+        }
     }
     return ZLINK_OK;
 }
@@ -211,10 +247,12 @@ zlink_status_t zlink_mesh_create(const zlink_mesh_options_t *options, zlink_mesh
     LIST_INIT(&mesh->ends);
     zlink_pending_operations_init(&mesh->pending, options->pending_max);
     mesh->routes = zlink_channel_routes_create(mesh->identity.node_id);
+    mesh->gates = zlink_send_gates_create();
     mesh->scratch_channels = zlink_calloc(ZLINK_WIRE_CHANNELS_MAX, sizeof(zlink_wire_channel_t));
     mesh->scratch_spot_types = zlink_calloc(ZLINK_WIRE_SPOT_TYPES_MAX, sizeof(zlink_wire_spot_type_t));
     mesh->scratch_envelope = zlink_malloc(ZLINK_FRAME_ENVELOPE_BYTES_MAX);
-    if (!mesh->routes || !mesh->scratch_channels || !mesh->scratch_spot_types || !mesh->scratch_envelope)
+    if (!mesh->routes || !mesh->gates || !mesh->scratch_channels || !mesh->scratch_spot_types ||
+        !mesh->scratch_envelope)
         goto no_memory;
     status = describe_self(mesh, why);
     for (size_t i = 0; status == ZLINK_OK && i < options->channel_count; i++)
@@ -313,6 +351,7 @@ void zlink_mesh_destroy(zlink_mesh_t *mesh)
     if (mesh->pending.limit)
         zlink_pending_operations_destroy(&mesh->pending);
     zlink_channel_routes_destroy(mesh->routes);
+    zlink_send_gates_destroy(mesh->gates);
     zlink_free(mesh->dialers);
     zlink_free(mesh->self.channels);
     zlink_free(mesh->self.spot_types);

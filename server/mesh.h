@@ -2,7 +2,7 @@
  * server/mesh.h: this node's place in one RouteMesh: listener, dialers, links, and the calls that go over them.
  *
  * Owned by the node (or by a tool that joins as Client), used on the reactor thread only, except for
- * zlink_mesh_submit, which posts. It knows nothing of Spots, turns or workers: what arrives goes
+ * zlink_mesh_submit and zlink_mesh_take, which post. It knows nothing of Spots, turns or workers: what arrives goes
  * to `events`. The struct's fields are shared by the files mesh*.c and peer_link.c and by nobody else.
  */
 #ifndef ZLINK_SERVER_MESH_H
@@ -23,6 +23,7 @@
 #include "server/outbound_call.h"
 #include "server/peer_link.h"
 #include "server/pending_operations.h"
+#include "server/send_gates.h"
 
 /* A request or one-way message of a peer. Valid during `arrived`. */
 typedef struct zlink_mesh_arrival {
@@ -66,6 +67,9 @@ typedef struct zlink_mesh_options {
     uint32_t max_body_bytes;
     size_t outbound_bytes; /* of one connection, before senders wait */
     uint32_t pending_max;
+    uint32_t connections_max; /* these three: of the listener, 0 = its default */
+    uint32_t connections_per_address_max;
+    uint32_t handshakes_max;
     zlink_mesh_events_t events;
 } zlink_mesh_options_t;
 
@@ -91,6 +95,7 @@ struct zlink_mesh {
     uint64_t last_number;
     LIST_HEAD(, zlink_link_end) ends; /* every connection of the mesh, admitted or not */
     zlink_channel_routes_t *routes;
+    zlink_send_gates_t *gates; /* used by any thread */
     zlink_pending_operations_t pending;
     zlink_wire_channel_t *scratch_channels; /* where a peer's lists are decoded to */
     zlink_wire_spot_type_t *scratch_spot_types;
@@ -107,6 +112,11 @@ zlink_status_t zlink_mesh_create(const zlink_mesh_options_t *options, zlink_mesh
 
 /* Any thread: the call is made on the reactor. See server/outbound_call.h. */
 void zlink_mesh_submit(zlink_mesh_t *mesh, zlink_outbound_call_t *call);
+
+/* Any thread. A one-way call for which somebody is ready and room is left counts as taken at once: true, and its maker
+ * need not wait for `completed` (which still comes, to give its memory back). False: nothing has happened, submit it.
+ */
+bool zlink_mesh_take(zlink_mesh_t *mesh, zlink_outbound_call_t *call);
 
 /* The answer of this node to a call that it picked itself for. Reactor thread. */
 void zlink_mesh_complete_local(zlink_mesh_t *mesh, uint64_t reply_route_id, zlink_status_t status,

@@ -438,8 +438,21 @@ static void drained(zlink_frame_connection_t *connection)
         zlink_peer_link_drained(end->link);
 }
 
+/* Who has a certificate and came to nothing with it. All other ways to be turned away have their line already. */
+static void tell_not_admitted(const zlink_link_end_t *end, zlink_status_t status, const char *reason)
+{
+    const zlink_peer_identity_t *identity = certificate_of(end);
+    if (!identity || end->dialer || end->link || end->mesh->closing || status == ZLINK_REJECTED ||
+        status == ZLINK_PROTOCOL_ERROR)
+        return;
+    zlink_log(ZLINK_LOG_WARN, "zlink.peer.not_admitted",
+              ZLINK_LOG_S("address", zlink_stream_peer_address(zlink_frame_connection_stream(end->connection))),
+              ZLINK_LOG_S("name", identity->name), ZLINK_LOG_S("reason", reason));
+}
+
 static void closed(zlink_frame_connection_t *connection, zlink_status_t status, const char *reason)
 {
+    tell_not_admitted(zlink_frame_connection_context(connection), status, reason);
     zlink_mesh_link_end_closed(zlink_frame_connection_context(connection), status, reason);
 }
 

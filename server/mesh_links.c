@@ -91,7 +91,10 @@ static void members_changed(zlink_mesh_t *mesh, const char *channel)
 static void leave_routes(zlink_peer_link_t *link)
 {
     for (size_t i = 0; i < link->peer.channel_count; i++) {
-        zlink_channel_routes_remove(link->mesh->routes, link->peer.channels[i].name, link);
+        const char *channel = link->peer.channels[i].name;
+        zlink_channel_routes_remove(link->mesh->routes, channel, link);
+        if (zlink_channel_routes_members(link->mesh->routes, channel) == 0)
+            zlink_send_gates_set(link->mesh->gates, ZLINK_SEND_TO_CHANNEL, channel, false);
         members_changed(link->mesh, link->peer.channels[i].name);
     }
 }
@@ -104,6 +107,8 @@ static void join_routes(zlink_peer_link_t *link)
             zlink_log(ZLINK_LOG_ERROR, "zlink.channel.unroutable", ZLINK_LOG_S("channel", channel->name),
                       ZLINK_LOG_S("peer", link->peer.node_id),
                       ZLINK_LOG_S("reason", "too many channels, or no memory"));
+        if (zlink_channel_routes_members(link->mesh->routes, channel->name) > 0)
+            zlink_send_gates_set(link->mesh->gates, ZLINK_SEND_TO_CHANNEL, channel->name, true);
         members_changed(link->mesh, channel->name);
     }
 }
@@ -139,6 +144,7 @@ void zlink_mesh_link_ready(zlink_peer_link_t *link)
     }
     zlink_counter_add(&ready_links, 1);
     join_routes(link);
+    zlink_send_gates_set(mesh->gates, ZLINK_SEND_TO_NODE, link->name, true);
     zlink_log(ZLINK_LOG_INFO, "zlink.peer.ready", ZLINK_LOG_S("peer", link->peer.node_id),
               ZLINK_LOG_S("address", zlink_stream_peer_address(stream)),
               ZLINK_LOG_S("dialled_by", link->dialled ? "this node" : "the peer"),
@@ -193,6 +199,8 @@ void zlink_mesh_close_link(zlink_peer_link_t *link, zlink_status_t status, const
         zlink_counter_add(&ready_links, -1);
         zlink_counter_add(&lost_links, 1);
         leave_routes(link);
+        if (!zlink_mesh_find_peer(mesh, link->name, link))
+            zlink_send_gates_set(mesh->gates, ZLINK_SEND_TO_NODE, link->name, false);
         zlink_log(ZLINK_LOG_INFO, "zlink.peer.lost", ZLINK_LOG_S("peer", link->peer.node_id),
                   ZLINK_LOG_S("status", zlink_status_name(status)), ZLINK_LOG_S("reason", reason));
     } else {

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -12,6 +13,8 @@
 #include "server/module_loader.h"
 
 #define JOBS_PER_CORE 128u /* the Balanced profile */
+#define PORT_TRIES    20u  /* for a port that a killed node has not let go of yet */
+#define PORT_WAIT_NS  100000000l
 
 const char *zlink_node_state_name(zlink_node_state_t state)
 {
@@ -30,7 +33,7 @@ const char *zlink_node_state_name(zlink_node_state_t state)
 
 /* ---- start ---- */
 
-static zlink_status_t load_modules(zlink_node_t *node, zlink_refusal_t *why)
+static zlink_status_t load_modules(zlink_node_t *node, const char *config_path, zlink_refusal_t *why)
 {
     node->catalogue = zlink_catalogue_create();
     if (!node->catalogue) {
@@ -39,16 +42,47 @@ static zlink_status_t load_modules(zlink_node_t *node, zlink_refusal_t *why)
     }
     for (size_t i = 0; i < node->config->module_count; i++) {
         zlink_status_t status = zlink_module_loader_load(node->config->modules[i], node->catalogue, why);
-        if (status != ZLINK_OK)
+        if (status != ZLINK_OK) {
+            zlink_refusal_prefix(why, "%s: modules[%zu]: ", config_path, i);
             return status;
+        }
     }
     return ZLINK_OK;
+}
+
+/* A refusal of TLS names the file; the person also wants to know which setting named that. */
+static const char *tls_setting(const zlink_config_t *config, const char *line)
+{
+    const struct {
+        const char *file, *setting;
+    } settings[] = {
+        {config->tls.certificate, "tls.certificate"},
+        {config->tls.key, "tls.key"},
+        {config->tls.ca, "tls.ca"},
+        {config->tls.crl, "tls.crl"},
+    };
+    const char *first = NULL, *setting = "tls";
+    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
+        const char *found = settings[i].file ? strstr(line, settings[i].file) : NULL;
+        if (found && (!first || found < first)) {
+            first = found;
+            setting = settings[i].setting;
+        }
+    }
+    return setting;
 }
 
 static zlink_status_t open_tls(zlink_node_t *node, const char *config_path, zlink_refusal_t *why)
 {
     const zlink_config_t *config = node->config;
-    const zlink_tls_options_t options = {config->tls.ca, config->tls.certificate, config->tls.key};
+    const zlink_tls_options_t options = {
+        .ca_file = config->tls.ca,
+        .certificate_file = config->tls.certificate,
+        .key_file = config->tls.key,
+        .crl_file = config->tls.crl,
+        .allow = config->tls.allow,
+        .allow_count = config->tls.allow_count,
+    };
     if (config->transport == ZLINK_CONFIG_PLAIN) {
         zlink_log(
             ZLINK_LOG_WARN, "zlink.transport.plain", ZLINK_LOG_S("config", config_path),
@@ -56,8 +90,10 @@ static zlink_status_t open_tls(zlink_node_t *node, const char *config_path, zlin
         return ZLINK_OK;
     }
     zlink_status_t status = zlink_tls_context_create(&options, &node->tls, why);
-    if (status != ZLINK_OK)
+    if (status != ZLINK_OK) {
+        zlink_refusal_prefix(why, "%s: %s: ", config_path, tls_setting(config, why->line));
         return status;
+    }
     const zlink_peer_identity_t *identity = zlink_tls_context_identity(node->tls);
     if (strcmp(identity->mesh, config->mesh) != 0)
         zlink_refuse(why, "%s: tls.certificate: it belongs to mesh %s, not to %s", config_path, identity->mesh,
@@ -87,6 +123,12 @@ static void submit_to_mesh(void *context, zlink_outbound_call_t *call)
     zlink_mesh_submit(node->mesh, call);
 }
 
+static bool take_for_mesh(void *context, zlink_outbound_call_t *call)
+{
+    const zlink_node_t *node = context;
+    return zlink_mesh_take(node->mesh, call);
+}
+
 static const char *spot_home(void *context, const char *type)
 {
     const zlink_config_t *config = ((const zlink_node_t *)context)->config;
@@ -105,7 +147,7 @@ static uint32_t jobs_max(const zlink_node_t *node)
     return JOBS_PER_CORE * stats.workers;
 }
 
-static zlink_status_t start_host(zlink_node_t *node, zlink_refusal_t *why)
+static zlink_status_t start_host(zlink_node_t *node, const char *config_path, zlink_refusal_t *why)
 {
     const zlink_config_t *config = node->config;
     zlink_application_host_options_t options = {
@@ -117,14 +159,17 @@ static zlink_status_t start_host(zlink_node_t *node, zlink_refusal_t *why)
         .message_bytes_max = config->limits.message_bytes,
         .spots_max = config->limits.spots,
         .jobs_max = jobs_max(node),
-        .outbound = {submit_to_mesh, spot_home, node},
+        .outbound = {submit_to_mesh, take_for_mesh, spot_home, node},
     };
     options.policy.application_message_capacity = config->limits.application_messages;
     options.policy.application_byte_capacity = config->limits.application_bytes;
     options.policy.lifecycle_message_capacity = config->limits.lifecycle_messages;
     options.policy.lifecycle_byte_capacity = config->limits.lifecycle_bytes;
     options.policy.owner_time_budget_ms = config->owner_time_budget_ms;
-    return zlink_application_host_create(node->pool, node->catalogue, &options, &node->host, why);
+    zlink_status_t status = zlink_application_host_create(node->pool, node->catalogue, &options, &node->host, why);
+    if (status != ZLINK_OK)
+        zlink_refusal_prefix(why, "%s: modules: ", config_path);
+    return status;
 }
 
 /* What zlink_reactor_call brings to the reactor thread. */
@@ -162,6 +207,9 @@ static void open_mesh(void *context)
         .max_body_bytes = config->limits.message_bytes + ZLINK_FRAME_ENVELOPE_BYTES_MAX,
         .outbound_bytes = config->limits.outbound_bytes,
         .pending_max = config->limits.pending_operations,
+        .connections_max = config->limits.connections,
+        .connections_per_address_max = config->limits.connections_per_address,
+        .handshakes_max = config->limits.handshakes,
         .events =
             {
                 .arrived = zlink_ingress_arrived,
@@ -175,6 +223,22 @@ static void open_mesh(void *context)
     node->ingress.mesh = node->mesh;
     if (errand->status == ZLINK_OK && config->control)
         errand->status = zlink_control_open(node->reactor, config->control, node, &node->control, errand->why);
+}
+
+/* The kernel lets go of a killed node's ring, and with it of its port, a moment after the process: whoever starts the
+ * node again at once should not be refused for that. */
+static zlink_status_t serve(zlink_node_t *node, const char *config_path, zlink_refusal_t *why)
+{
+    zlink_node_errand_t errand = {node, ZLINK_OK, why};
+    for (unsigned tries = 0; tries < PORT_TRIES; tries++) {
+        zlink_reactor_call(node->reactor, open_mesh, &errand);
+        if (errand.status != ZLINK_ALREADY_EXISTS || node->mesh)
+            break;
+        nanosleep(&(struct timespec){.tv_nsec = PORT_WAIT_NS}, NULL);
+    }
+    if (errand.status != ZLINK_OK)
+        zlink_refusal_prefix(why, "%s: ", config_path);
+    return errand.status;
 }
 
 static zlink_status_t start_in_order(const char *config_path, zlink_node_t *node, zlink_refusal_t *why)
@@ -191,19 +255,20 @@ static zlink_status_t start_in_order(const char *config_path, zlink_node_t *node
     }
     status = open_tls(node, config_path, why);
     if (status == ZLINK_OK)
-        status = load_modules(node, why);
+        status = load_modules(node, config_path, why);
     if (status == ZLINK_OK)
-        status = zlink_reactor_create(&(zlink_reactor_options_t){.clock = node->clock}, &node->reactor, why);
+        status = zlink_reactor_create(
+            &(zlink_reactor_options_t){
+                .clock = node->clock,
+                .handshake_threads = node->config->limits.handshake_threads,
+                .handshakes_waiting = node->config->limits.handshakes_waiting,
+            },
+            &node->reactor, why);
     if (status == ZLINK_OK)
         status = start_workers(node, why);
     if (status == ZLINK_OK)
-        status = start_host(node, why);
-    if (status == ZLINK_OK) {
-        zlink_node_errand_t errand = {node, ZLINK_OK, why};
-        zlink_reactor_call(node->reactor, open_mesh, &errand);
-        status = errand.status;
-    }
-    return status;
+        status = start_host(node, config_path, why);
+    return status == ZLINK_OK ? serve(node, config_path, why) : status;
 }
 
 /* What whoever runs the node somewhere new wants to know first. */

@@ -21,6 +21,7 @@
 typedef struct zlink_outbound_call zlink_outbound_call_t;
 typedef struct zlink_peer_link zlink_peer_link_t;
 typedef struct zlink_mesh zlink_mesh_t;
+typedef struct zlink_send_gate zlink_send_gate_t;
 
 typedef enum zlink_call_route {
     ZLINK_ROUTE_CHANNEL = 0, /* one ready member of the channel `name`, this node included */
@@ -60,7 +61,8 @@ struct zlink_outbound_call {
     zlink_peer_link_t *link;
     uint64_t reply_route_id; /* 0 while it is not registered */
     zlink_timer_t timer;
-    bool waiting; /* for room on its link */
+    zlink_send_gate_t *gate; /* of a one-way message that its sender does not wait for */
+    bool waiting;            /* for room on its link */
     TAILQ_ENTRY(zlink_outbound_call) on_link;
 };
 

@@ -139,11 +139,13 @@ void zlink_peer_link_submit(zlink_peer_link_t *link, zlink_outbound_call_t *call
     zlink_peer_link_drained(link);
     if (TAILQ_EMPTY(&link->waiting) && try_submit(link, call))
         return;
-    if (link->waiting_count == ZLINK_LINK_WAITING_MAX) {
+    if (link->waiting_count >= ZLINK_LINK_WAITING_MAX && !call->gate) { /* a gate has bounded its messages already */
         zlink_mesh_complete(link->mesh, call, ZLINK_DEADLINE_EXCEEDED, NULL);
         return;
     }
     zlink_counter_add(&waits, 1);
+    if (call->one_way)
+        zlink_reactor_timer_start(link->mesh->reactor, &call->timer, call->deadline_ms);
     call->link = link;
     call->waiting = true;
     link->waiting_count++;

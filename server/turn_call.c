@@ -47,6 +47,7 @@ typedef struct zlink_call_destination {
     const zlink_catalogue_spot_type_t *spot_type;
     const char *node;
     bool exclude_local;
+    bool served_here; /* a channel that other nodes serve, too */
 } zlink_call_destination_t;
 
 static void let_go(zlink_turn_call_record_t *call)
@@ -97,6 +98,7 @@ static zlink_status_t channel_destination(const zlink_invocation_t *caller, cons
     bool own_gate = here && here == caller->channel && keeps_gate(plan);
     if (!here || atomic_load_explicit(&here->remote_members, memory_order_relaxed) > 0) {
         destination->exclude_local = own_gate;
+        destination->served_here = here != NULL;
         return ZLINK_OK; /* the mesh picks a member */
     }
     if (own_gate)
@@ -282,10 +284,9 @@ static void completed_by_mesh(zlink_outbound_call_t *outbound, zlink_status_t st
     zlink_wait_complete(&call->wait, status);
 }
 
-static void submit_to_mesh(zlink_turn_call_record_t *call, const zlink_turn_call_plan_t *plan,
-                           const zlink_call_destination_t *destination, uint64_t deadline_ms)
+static void address_to_mesh(zlink_turn_call_record_t *call, const zlink_turn_call_plan_t *plan,
+                            const zlink_call_destination_t *destination, uint64_t deadline_ms)
 {
-    const zlink_outbound_t *outbound = &zlink_invocation_of(call->turn)->host->outbound;
     call->outbound.route = destination->node ? ZLINK_ROUTE_NODE : ZLINK_ROUTE_CHANNEL;
     call->outbound.one_way = !plan->reply;
     call->outbound.exclude_local = destination->exclude_local;
@@ -297,7 +298,27 @@ static void submit_to_mesh(zlink_turn_call_record_t *call, const zlink_turn_call
     call->outbound.payload = call->payload;
     call->outbound.deadline_ms = deadline_ms;
     call->outbound.completed = completed_by_mesh;
-    outbound->submit(outbound->context, &call->outbound);
+}
+
+/* A one-way message that the mesh has taken at once: nobody waits for it. */
+static void sent_by_mesh(zlink_outbound_call_t *outbound, zlink_status_t status, const zlink_call_answer_t *answer)
+{
+    (void)status, (void)answer; /* counted by the mesh */
+    let_go(ZLINK_CONTAINER_OF(outbound, zlink_turn_call_record_t, outbound));
+}
+
+/* True: the message has been taken and the call is no longer the caller's. A channel that this node serves as well is
+ * left to the mesh, which may pick this node. */
+static bool taken_by_mesh(zlink_turn_call_record_t *call, const zlink_call_destination_t *destination)
+{
+    const zlink_application_host_t *host = zlink_invocation_of(call->turn)->host;
+    if (!call->outbound.one_way || destination->served_here)
+        return false;
+    call->outbound.completed = sent_by_mesh;
+    if (host->outbound.take(host->outbound.context, &call->outbound))
+        return true;
+    call->outbound.completed = completed_by_mesh;
+    return false;
 }
 
 /* ---- the whole ---- */
@@ -331,13 +352,18 @@ zlink_status_t zlink_turn_call(zlink_turn_t *turn, const zlink_turn_call_plan_t 
         let_go(call);
         return status;
     }
+    if (destination.place == ZLINK_CALL_TO_MESH) {
+        address_to_mesh(call, plan, &destination, deadline_ms);
+        if (taken_by_mesh(call, &destination))
+            return ZLINK_OK;
+    }
     status = zlink_turn_prepare_wait(turn, &call->wait, plan->mode, plan->then ? go_on : NULL, call);
     if (status != ZLINK_OK) {
         let_go(call);
         return status;
     }
     if (destination.place == ZLINK_CALL_TO_MESH) {
-        submit_to_mesh(call, plan, &destination, deadline_ms);
+        caller->host->outbound.submit(caller->host->outbound.context, &call->outbound);
     } else {
         status = submit_here(call, &destination, deadline_ms);
         if (status != ZLINK_OK) {

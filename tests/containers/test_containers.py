@@ -24,6 +24,7 @@ WAIT_S = 60
 LOST_WAIT_S = 90
 SPOTS = 20
 OUTSTANDING = 16
+ROUND = 10000
 ADD = "0a056170706c651001"  # AddReq {item: "apple" amount: 1}
 APPLE_CENTS = 25
 PATIENT, HASTY = "60s", "4s"  # PATIENT: longer than any fault here lasts, so the client itself never gives up
@@ -138,6 +139,10 @@ class Setting:
         except ValueError:
             return None
 
+    def counters(self, node):
+        status = self.status(node)
+        return None if status is None else status["counters"]
+
     def peers(self, node):
         status = self.status(node)
         return None if status is None else sorted(
@@ -152,7 +157,7 @@ class Setting:
     def wait_quiet(self):
         """Nothing hangs: no handler lives and no call is under way anywhere."""
         def quiet():
-            all_counters = [(self.status(node) or {}).get("counters") for node in NODES]
+            all_counters = [self.counters(node) for node in NODES]
             return all(c and c["zlink.handlers.live"] == 0 and c["zlink.requests.inflight"] == 0 for c in all_counters)
         wait_until(quiet, "no node has a live handler or a request under way")
 
@@ -223,7 +228,7 @@ class Load:
 
     def _round(self):
         done = self.setting.call(self.node, f"spot:counter/{self.prefix}-{{}}", "samples.counter.AddReq", ADD,
-                                 "--reconnect", "--count", "400", "--outstanding", str(OUTSTANDING), "--spread",
+                                 "--reconnect", "--count", str(ROUND), "--outstanding", str(OUTSTANDING), "--spread",
                                  str(SPOTS), "--timeout", self.timeout, "--json", "--quiet", timeout=300)
         if not done.stdout.startswith("{"):
             return  # no node answered (or no engine did): no call was made
@@ -234,11 +239,13 @@ class Load:
         self.failed.update(result["failed"])
         self.ok += result["ok"]
 
-    def wait_progress(self, calls=800):
-        """So many more calls succeed."""
-        goal = self.ok + calls
-        wait_until(lambda: self.ok >= goal or self.problem, f"{calls} more calls to {self.node} succeed; "
+    def wait_progress(self):
+        """A whole round of calls succeeds, and the next one is under way."""
+        goal = self.ok + ROUND
+        wait_until(lambda: self.ok >= goal or self.problem, f"{ROUND} more calls to {self.node} succeed; "
                    f"{dict(self.failed)}")
+        wait_until(lambda: (self.setting.counters(self.node) or {}).get("zlink.handlers.live") or self.problem,
+                   f"calls to {self.node} are under way")
 
     def wait_failure(self):
         seen = sum(self.failed.values())
@@ -276,6 +283,8 @@ def test_the_mesh_becomes_healthy(setting):
                    f"container {node} is healthy")
         equal(setting.inspect(node, "{{.Config.StopSignal}}"), "SIGTERM", "stop signal")
         equal(setting.inspect(node, "{{.Config.StopTimeout}}"), "35", "stop grace")
+        line = re.search(r"event=zlink\.node\.io_uring .*", setting.logs(node))
+        check(line and "kernel=" in line[0] and "seccomp=2" in line[0], f"{node} says what io_uring it has: {line}")
     setting.wait_linked()
 
 
@@ -363,8 +372,8 @@ def test_sslscan(setting):
 
 
 def compression_taken(address):
-    """The compression method (0 is none) that the server takes out of a TLS 1.2 hello that offers DEFLATE first: today's
-    clients cannot even offer it."""
+    """The compression method (0 is none) that the server takes out of a TLS 1.2 hello that offers DEFLATE first, which
+    today's clients cannot even do."""
     def vector(data, size=2):
         return len(data).to_bytes(size, "big") + data
     extensions = b"".join(struct.pack(">H", number) + vector(data) for number, data in (
@@ -438,8 +447,8 @@ def test_a_short_pause_loses_nothing(setting):
         docker("pause", setting.id("c"))
         try:
             for node in ("a", "b"):
-                wait_until(lambda node=node: (setting.status(node) or {"counters": {"zlink.handlers.live": 0}})
-                           ["counters"]["zlink.handlers.live"] >= OUTSTANDING, f"all calls to {node} wait for c", 10)
+                wait_until(lambda node=node: (setting.counters(node) or {}).get("zlink.handlers.live", 0) >=
+                           OUTSTANDING, f"all calls to {node} wait for c", 10)
         finally:
             docker("unpause", setting.id("c"))
         on_a.wait_progress()
@@ -500,7 +509,7 @@ def test_restart_all_in_turn(setting):
             setting.wait_linked()
         on_a.wait_progress()
         on_b.wait_progress()
-    on_b.setting.wait_quiet()
+    setting.wait_quiet()
     for node in NODES:
         wait_until(lambda node=node: setting.inspect(node, "{{.State.Health.Status}}") == "healthy",
                    f"container {node} is healthy again")

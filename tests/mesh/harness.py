@@ -23,6 +23,7 @@ import tempfile
 import threading
 import time
 import traceback
+import uuid
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.dont_write_bytecode = True
@@ -404,15 +405,14 @@ class Node:
     def wait_links(self, *names):
         """Exactly these peers have a ready link; answers {name: link}."""
         def linked():
-            links = self.links()
-            return links and sorted(link["name"] for link in links) == sorted(names) and links or not names and not links
+            return sorted(link["name"] for link in self.links()) == sorted(names)
 
         wait_until(linked, lambda: f"{self.name} is linked to {names}: {(self.status() or {}).get('links')}")
         return {link["name"]: link for link in self.links()}
 
     def wait_counter(self, name, minimum):
-        return wait_until(lambda: self.counter(name) >= minimum, lambda: f"{self.name}: {name} is {self.counter(name)}, "
-                          f"at least {minimum} expected")
+        wait_until(lambda: self.counter(name) >= minimum,
+                   lambda: f"{self.name}: {name} is {self.counter(name)}, at least {minimum} expected")
 
     def connections(self):
         """Established TCP connections that came in on this node's port."""
@@ -596,7 +596,7 @@ class Mesh:
         self._closing.append(process)
         return process if background else self.load_result(process)
 
-    def load_result(self, process, timeout=50):
+    def load_result(self, process, timeout=120):
         out, err = process.communicate(timeout=timeout)
         self._said.append(("zlinkctl", err.decode(errors="replace")))
         check(out, f"zlinkctl call said nothing: {err.decode(errors='replace')}")
@@ -680,7 +680,6 @@ class RawLink:
     """Both connections, admitted, with nobody reading."""
 
     def __init__(self, node, name="tool", certificate=None):
-        import uuid
         self.identity = {"node_id": f"{name}-{uuid.uuid4()}", "link_id": int.from_bytes(os.urandom(8), "big") | 1,
                          "generation": int.from_bytes(os.urandom(7), "big") + 1}
         self.ends = []

@@ -141,7 +141,9 @@ def test_bad_modules(mesh):
     for module, words in ((mesh.module("old_abi"), ("ABI",)), (mesh.module("no_module"), ("not a zlink module",)),
                           (text, ("cannot be loaded",)), (mesh.module("refusing"), ("DataLost", "refusing"))):
         line = variant(mesh, modules=[module]).refusal()
-        for word in words:
+        # A channel that refuses to start is no longer a matter of one file.
+        setting = ".yaml: modules: " if "refusing" in module else ".yaml: modules[0]: "
+        for word in (setting, *words):
             check(word in line, f"for {module}: {line!r}")
         if "refusing" not in module:
             check(module in line, f"the file is not named: {line!r}")
@@ -150,11 +152,11 @@ def test_bad_modules(mesh):
     with open(mesh.module("far"), "rb") as source, open(twin, "wb") as copy:
         copy.write(source.read())
     line = variant(mesh, modules=[mesh.module("far"), twin]).refusal()
-    check("far" in line and twin in line, f"for two modules with one channel: {line!r}")
+    check("far" in line and "modules[1]: " in line and twin in line, f"for two modules with one channel: {line!r}")
 
 
-# Certificates: of another node, of another mesh, over, not yet valid, without an identity; a key that others can read or
-# that belongs to somebody else; files that are no PEM.
+# Certificates: of another node, of another mesh, over, not yet valid, without an identity; a key that others can read
+# or that belongs to somebody else; files that are no PEM.
 def test_bad_certificates(mesh):
     good, other = mesh.certificate("a"), mesh.certificate("b")
     loose = mesh.path("loose.key")
@@ -168,16 +170,19 @@ def test_bad_certificates(mesh):
     past = mesh.forge("past", "URI:zlink://shop/a", days=(-9, -2))
     future = mesh.forge("future", "URI:zlink://shop/a", days=(2, 9))
     cases = [
-        (other, "tls.certificate", ("node b",)), (mesh.forge("far", "URI:zlink://other/a"), "tls.certificate", ("other",)),
-        (past, past["certificate"], ("expired",)), (future, future["certificate"], ()),
-        (mesh.forge("none", "DNS:a"), "none.pem", ()), ({**good, "key": loose}, loose, ()),
-        ({**good, "key": other["key"]}, other["key"], ()), ({**good, "ca": text}, text, ()),
-        ({**good, "certificate": text}, text, ()), ({**good, "key": text}, text, ()),
-        ({**good, "ca": mesh.certificate("a", folder="strangers")["ca"]}, "", ()),
+        (other, "tls.certificate", ("node b",)),
+        (mesh.forge("far", "URI:zlink://other/a"), "tls.certificate", ("other",)),
+        (past, "tls.certificate", (past["certificate"], "expired")),
+        (future, "tls.certificate", (future["certificate"],)),
+        (mesh.forge("none", "DNS:a"), "tls.certificate", ("none.pem",)),
+        ({**good, "key": loose}, "tls.key", (loose,)), ({**good, "key": other["key"]}, "tls.key", (other["key"],)),
+        ({**good, "ca": text}, "tls.ca", (text,)), ({**good, "certificate": text}, "tls.certificate", (text,)),
+        ({**good, "key": text}, "tls.key", (text,)),
+        ({**good, "ca": mesh.certificate("a", folder="strangers")["ca"]}, "tls.", ()),
     ]
-    for tls, named, words in cases:
+    for tls, setting, words in cases:
         line = variant(mesh, tls=tls).refusal()
-        for word in (named, *words):
+        for word in (f".yaml: {setting}", *words):
             check(word in line, f"{word!r} is not in {line!r}")
 
 
@@ -186,14 +191,14 @@ def test_taken_places(mesh):
     taken = socket.create_server(("127.0.0.1", 0))
     address = f"127.0.0.1:{taken.getsockname()[1]}"
     line = variant(mesh, listen=address).refusal()
-    check(address in line and "in use" in line, f"for a taken port: {line!r}")
+    check(".yaml: listen: " in line and address in line and "in use" in line, f"for a taken port: {line!r}")
     taken.close()
     line = variant(mesh, listen="192.0.2.1:7").refusal()
-    check("192.0.2.1:7" in line, f"for a foreign address: {line!r}")
+    check(".yaml: listen: " in line and "192.0.2.1:7" in line, f"for a foreign address: {line!r}")
 
     node = mesh.node("other")
     line = variant(mesh, control=node.control).refusal()
-    check(node.control in line, f"for a control socket that is in use: {line!r}")
+    check(".yaml: control: " in line and node.control in line, f"for a control socket that is in use: {line!r}")
     equal(node.status()["state"], "serving", "the node that listens there")
     line = variant(mesh, control=mesh.path("no-such-folder/x.sock")).refusal()
     check("no-such-folder/x.sock" in line, f"for a control socket without a folder: {line!r}")

@@ -30,9 +30,10 @@ def three_nodes(mesh):
 
 # A node that others wait for is killed in mid-load: each call ends once, the rest serve on; it comes back and is used
 # again, and nobody else was restarted.
+@limit(150)
 def test_killed_in_mid_load_and_back(mesh):
     a, b, c = three_nodes(mesh)
-    count = 20000
+    count = 10000
     lives = [(node.name, node.process.pid) for node in (a, b)]
     load = mesh.load([a], "spot:probe/load-{}", work(), count, 128, "--spread", "50", background=True)
     c.wait_counter(RECEIVED, 500)
@@ -79,9 +80,10 @@ def test_killed_node_of_a_client(mesh):
 
 
 # The same with the tool: it redials, and its sums are exact.
+@limit(150)
 def test_killed_node_of_zlinkctl(mesh):
     a, b = mesh.node("a"), mesh.node("b")
-    count = 30000
+    count = 10000
     load = mesh.load([a, b], "spot:probe/load-{}", pb.PingReq(), count, 64, "--spread", "20", "--reconnect",
                      background=True)
     a.wait_counter(RECEIVED, 300)

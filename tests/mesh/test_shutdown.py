@@ -1,10 +1,11 @@
 """The orderly stop, and the one that is not."""
 import os
+import select
 import signal
 import time
 
 import harness
-from harness import Spot, api, check, equal, pb, probe, raises, wait_until
+from harness import RawLink, Spot, api, check, equal, pb, probe, raises, wait_until, wire
 
 
 def busy(mesh, count=4, **config):
@@ -38,6 +39,32 @@ def test_ex62_tr95_drains(mesh):
           sorted(f"s{index}" for index in range(40)), "the files that on_closing wrote")
     check(not os.path.exists(node.control), "the control socket was left behind")
     node.wait_log("zlink.node.stopped", "outcome=Stopped")
+
+
+# TR-95: the last replies cannot be overtaken by the end of the other connection: Completion is closed first, Application
+# only when the peer has closed, too.
+def test_tr95_completion_ends_first(mesh):
+    node = mesh.node("a", transport="plain-without-encryption-or-authentication")
+    hand = mesh.hand(node)
+    link = RawLink(node)
+    envelope = wire.call_envelope(probe("x"), "tests.mesh.WaitReq")
+    wait = pb.WaitReq(tag="A", how=pb.YIELD, channel="latch")
+    link.application.send(wire.Frame(wire.REQUEST, envelope, wait.SerializeToString(), reply_route_id=5,
+                                     deadline_ms=30000))
+    call = hand.take("A")
+    node.signal(signal.SIGTERM)
+    equal(link.application.receive().kind, wire.UPDATE, "what comes on Application")
+    call.reply()
+    answer = link.completion.receive()
+    while answer.kind == wire.ANNOUNCE:
+        answer = link.completion.receive()
+    equal((answer.kind, answer.reply_route_id), (wire.REPLY, 5), "what comes on Completion")
+    raises(EOFError, link.completion.receive)
+    readable, _, _ = select.select([link.application.frames.socket], [], [], 0.3)
+    equal(readable, [], "Application, while this end of Completion is open")
+    link.completion.close()
+    link.application.wait_closed("after Completion")
+    node.wait_exit(0)
 
 
 # A draining node's peers take it for no target any more, and use another one.

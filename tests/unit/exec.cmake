@@ -9,5 +9,6 @@ zlink_unit_test(stack_pool zlink_exec)
 # The test refuses what the kernel would give.
 target_link_options(test_stack_pool PRIVATE -Wl,--wrap=mmap,--wrap=munmap,--wrap=mprotect,--wrap=madvise)
 zlink_unit_test(turn zlink_exec)
+zlink_unit_test(work_stealing zlink_exec)
 zlink_unit_test(worker_pool zlink_exec)
 target_link_options(test_worker_pool PRIVATE -Wl,--wrap=pthread_create)

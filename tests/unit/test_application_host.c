@@ -496,7 +496,7 @@ static void test_spots_go_before_channels(void **state)
     host_open(&fixture, 2);
     host_hooks.on_closing = send_in_closing;
     for (int i = 0; i < 20; i++) {
-        char id[8];
+        char id[16];
         snprintf(id, sizeof(id), "s%d", i);
         assert_int_equal(host_ask(&fixture, "living", id, script_count, NULL, NULL), ZLINK_OK);
     }

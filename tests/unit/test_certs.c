@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <mbedtls/oid.h>
+#include <mbedtls/x509_crl.h>
 #include <mbedtls/x509_crt.h>
 
 #include "ctl/certs.h"
@@ -355,6 +356,62 @@ static void test_openssl_accepts_them_strictly(void **state)
     assert_int_equal(system(command), 0);
 }
 
+static void put_on_list(const char *name, zlink_status_t expected, const char *words)
+{
+    zlink_certs_made_t made;
+    zlink_refusal_t why = {{0}};
+
+    assert_int_equal(zlink_certs_revoke(folder, name, &made, &why), expected);
+    if (strstr(why.line, words) == NULL)
+        fail_msg("expected '%s' in: %s", words, why.line);
+}
+
+/* Each call adds one certificate; the list is good for mbedtls and openssl; the others stay good. */
+static void test_revoked_certificates_are_on_the_list(void **state)
+{
+    static const char *const names[] = {"n0", "n1", "n2", "n3"};
+    zlink_certs_made_t made;
+    mbedtls_x509_crt authority;
+    mbedtls_x509_crl list;
+    char command[1024];
+
+    (void)state;
+    make_authority();
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        make_leaf(&(zlink_certs_request_t){ZLINK_CERTS_NODE, folder, names[i], 0, NULL, 0}, &made);
+    for (size_t revoked = 1; revoked < COUNT_OF(names); revoked++) {
+        put_on_list(names[revoked - 1], ZLINK_OK, "");
+        mbedtls_x509_crl_init(&list);
+        assert_int_equal(mbedtls_x509_crl_parse_file(&list, in_folder("crl.pem")), 0);
+        load("ca.pem", &authority);
+        for (size_t i = 0; i < COUNT_OF(names); i++) {
+            mbedtls_x509_crt leaf;
+            char file[8];
+            uint32_t flags = 0;
+
+            snprintf(file, sizeof(file), "%s.pem", names[i]);
+            load(file, &leaf);
+            (void)mbedtls_x509_crt_verify(&leaf, &authority, &list, NULL, &flags, NULL, NULL);
+            assert_int_equal(flags, i < revoked ? MBEDTLS_X509_BADCERT_REVOKED : 0);
+            mbedtls_x509_crt_free(&leaf);
+        }
+        mbedtls_x509_crl_free(&list);
+        mbedtls_x509_crt_free(&authority);
+    }
+    put_on_list("n1", ZLINK_ALREADY_EXISTS, "is on it already");
+    put_on_list("nobody", ZLINK_NOT_CONFIGURED, "nobody.pem");
+    put_on_list("../x", ZLINK_INVALID_OPERATION, "--name");
+    put_on_list("ca", ZLINK_NOT_CONFIGURED, "the authority itself");
+    if (system("command -v openssl >/dev/null 2>&1") != 0)
+        return;
+    snprintf(command, sizeof(command),
+             "cd '%s' && { openssl crl -in crl.pem -noout -CAfile ca.pem 2>&1 | grep -q 'verify OK' &&"
+             " openssl verify -x509_strict -crl_check -CAfile ca.pem -CRLfile crl.pem n3.pem &&"
+             " ! openssl verify -crl_check -CAfile ca.pem -CRLfile crl.pem n0.pem; } >/dev/null 2>&1",
+             folder);
+    assert_int_equal(system(command), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -367,6 +424,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_nothing_is_ever_overwritten, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_new_files_come_all_or_none, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_bad_requests_and_authorities_are_refused, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_revoked_certificates_are_on_the_list, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_openssl_accepts_them_strictly, make_folder, remove_folder),
     };
 

@@ -136,6 +136,12 @@ static void test_every_bad_setting_is_refused_with_its_key_and_line(void **state
         {"limits:\n  stacks: -1\n", "n.yaml:5: limits.stacks: '-1' is not a whole number"},
         {"limits:\n  stack_bytes: 8KiB\n", "n.yaml:5: limits.stack_bytes: '8KiB' is not between 16KiB and 8MiB"},
         {"limits:\n  outbound_bytes: 1KiB\n", "n.yaml:5: limits.outbound_bytes: '1KiB' is not between 64KiB and 2GiB"},
+        {"limits:\n  connections: 1\n", "n.yaml:5: limits.connections: '1' is not between 2 and 4194304"},
+        {"limits:\n  connections_per_address: 0\n",
+         "n.yaml:5: limits.connections_per_address: '0' is not between 2 and 4194304"},
+        {"limits:\n  handshakes: 65537\n", "n.yaml:5: limits.handshakes: '65537' is not between 1 and 65536"},
+        {"limits:\n  handshakes_waiting: 0\n", "n.yaml:5: limits.handshakes_waiting: '0' is not between 1 and 65536"},
+        {"limits:\n  handshake_threads: 17\n", "n.yaml:5: limits.handshake_threads: '17' is not between 1 and 16"},
         {"limits:\n  application_messages: 16777216\n",
          "n.yaml:5: limits.application_messages: '16777216' is not between 1 and 16777215"},
         {"limits:\n  application_bytes: 1GB\n",
@@ -171,6 +177,33 @@ static void test_every_bad_setting_is_refused_with_its_key_and_line(void **state
                    "n.yaml:2: name: 'a:1' is not a name of 1 to 64 letters, digits, '.', '_' or '-'");
     assert_refused("mesh: m\nname: a\ntransport: plain\n",
                    "n.yaml:3: transport: 'plain' is not one of tls, plain-without-encryption-or-authentication");
+}
+
+/* Who may link, and who no more. */
+static void test_tls_allow_and_crl(void **state)
+{
+#define WITH_TLS "mesh: m\nname: a\ntls:\n  ca: a\n  certificate: b\n  key: c\n"
+    zlink_config_t *config = parse(WITH_TLS);
+
+    (void)state;
+    assert_null(config->tls.crl);
+    assert_null(config->tls.allow);
+    assert_int_equal(config->tls.allow_count, 0);
+    zlink_config_free(config);
+    config = parse(WITH_TLS "  crl: revoked.pem\n  allow: [node-b, c]\n");
+    assert_string_equal(config->tls.crl, "revoked.pem");
+    assert_int_equal(config->tls.allow_count, 2);
+    assert_string_equal(config->tls.allow[0], "node-b");
+    assert_string_equal(config->tls.allow[1], "c");
+    zlink_config_free(config);
+    assert_refused(WITH_TLS "  allow: []\n", "n.yaml:7: tls.allow: must not be empty");
+    assert_refused(WITH_TLS "  allow: b\n", "n.yaml:7: tls.allow: must be a list");
+    assert_refused(WITH_TLS "  allow: [b, c d]\n",
+                   "n.yaml:7: tls.allow[1]: 'c d' is not a name of 1 to 64 letters, digits, '.', '_' or '-'");
+    assert_refused(WITH_TLS "  allow: [b, c, b]\n", "n.yaml:7: tls.allow[2]: is the same as tls.allow[0]");
+    assert_refused(WITH_TLS "  crl: ''\n", "n.yaml:7: tls.crl: must not be empty");
+    assert_refused(WITH_TLS "  deny: x\n",
+                   "n.yaml:7: tls.deny: no such key; there are ca, certificate, key, crl, allow");
 }
 
 /* TR-75: a wildcard that nobody can dial stops the start; with an address to dial it is taken. */
@@ -510,6 +543,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_malformed_text_is_refused_in_one_line),
         cmocka_unit_test(test_every_bad_setting_is_refused_with_its_key_and_line),
+        cmocka_unit_test(test_tls_allow_and_crl),
         cmocka_unit_test(test_tr75_a_wildcard_needs_an_address_to_advertise),
         cmocka_unit_test(test_the_counts_of_lists_are_bounded),
         cmocka_unit_test(test_defaults_are_filled_in),

@@ -714,6 +714,52 @@ static void test_frame_of_megabytes(void **state)
     free(bytes);
 }
 
+/* A frame that has begun has 15 s, however its bytes come; one that is complete takes its time with it. */
+static void test_frame_must_be_complete_in_time(void **state)
+{
+    uint8_t bytes[512];
+    peer_t peers[2];
+    node_t node;
+    int fds[2];
+
+    (void)state;
+    zlink_log_set_level(ZLINK_LOG_OFF);
+    node_open(&node, peers, 2);
+    for (size_t i = 0; i < 2; i++)
+        fds[i] = node_connect(&node, &peers[i]);
+    const size_t size = frame_put(bytes, (zlink_frame_prefix_t){.kind = ZLINK_FRAME_HELLO}, "hello", "");
+
+    for (size_t sent = 0; sent < 15; sent++) { /* the first byte by byte, the second whole but for its last byte */
+        int64_t before = zlink_counter_read(&zlink_counter_net_bytes_received);
+
+        send_all(fds[0], bytes + sent, 1);
+        wait_received(before, 1);
+        if (sent == 0 || sent == 10) { /* at 10 s it ends, and the next one begins */
+            send_all(fds[1], sent == 0 ? bytes : bytes + size - 1, sent == 0 ? size - 1 : 1);
+            wait_received(before + 1, sent == 0 ? size - 1 : 1);
+        }
+        if (sent == 10) {
+            send_all(fds[1], bytes, size - 1);
+            wait_received(before + 2, size - 1);
+        }
+        assert_int_equal(sem_trywait(&peers[0].closed), -1);
+        virtual_clock_advance(&node.clock, node.reactor, sent < 14 ? 1000 : 999);
+    }
+    assert_int_equal(sem_trywait(&peers[0].closed), -1);
+    virtual_clock_advance(&node.clock, node.reactor, 1); /* 15 s */
+    fixture_wait(&peers[0].closed);
+    assert_int_equal(peers[0].status, ZLINK_UNAVAILABLE);
+    assert_non_null(strstr(peers[0].reason, "not complete within 15 s"));
+    virtual_clock_advance(&node.clock, node.reactor, 9999);
+    assert_int_equal(sem_trywait(&peers[1].closed), -1);
+    virtual_clock_advance(&node.clock, node.reactor, 1); /* 25 s: 15 from its second frame's beginning */
+    fixture_wait(&peers[1].closed);
+    close(fds[0]);
+    close(fds[1]);
+    node_close(&node);
+    zlink_log_set_level(ZLINK_LOG_INFO);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -723,6 +769,7 @@ int main(void)
         cmocka_unit_test(test_frame_wait_keeps_the_frame_until_resumed),
         cmocka_unit_test(test_probe_is_answered_here),
         cmocka_unit_test(test_tr47_tr50_tr52_liveness_on_a_virtual_clock),
+        cmocka_unit_test(test_frame_must_be_complete_in_time),
         cmocka_unit_test(test_tr52_system_clock_is_monotonic),
         cmocka_unit_test(test_tr51_orderly_close_is_immediate),
         cmocka_unit_test(test_tr64_flood_does_not_stop_anothers_probes),

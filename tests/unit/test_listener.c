@@ -197,6 +197,45 @@ static void test_listener_connections_max(void **state)
     zlink_log_set_level(ZLINK_LOG_INFO);
 }
 
+/* The same for one address; another one is let in. */
+static void test_listener_limit_of_an_address(void **state)
+{
+    zlink_reactor_t *reactor = fixture_reactor(NULL);
+    party_t parties[3];
+    server_t server = {.options.connections_per_address_max = 2, .options.address = "0.0.0.0:0"};
+    struct sockaddr_in other = {.sin_family = AF_INET};
+    struct sockaddr_in to = {.sin_family = AF_INET};
+    int64_t turned_away = zlink_counter_read(&zlink_counter_net_turned_away);
+    char byte;
+    int fds[4];
+
+    (void)state;
+    zlink_log_set_level(ZLINK_LOG_OFF);
+    for (size_t i = 0; i < 3; i++)
+        party_init(&parties[i], 0);
+    server_open(&server, reactor, parties, 3);
+    for (size_t i = 0; i < 2; i++) {
+        fds[i] = raw_connect(server.address);
+        fixture_wait(&parties[i].opened);
+    }
+    fds[2] = raw_connect(server.address);
+    assert_int_equal(recv(fds[2], &byte, 1, 0), 0);
+    assert_int_equal(zlink_counter_read(&zlink_counter_net_turned_away) - turned_away, 1);
+    fds[3] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0); /* from 127.0.0.2 */
+    inet_pton(AF_INET, "127.0.0.2", &other.sin_addr);
+    assert_int_equal(bind(fds[3], (struct sockaddr *)&other, sizeof(other)), 0);
+    to.sin_port = htons(zlink_listener_port(server.listener));
+    inet_pton(AF_INET, "127.0.0.1", &to.sin_addr);
+    assert_int_equal(connect(fds[3], (struct sockaddr *)&to, sizeof(to)), 0);
+    fixture_wait(&parties[2].opened);
+    for (size_t i = 0; i < 4; i++)
+        close(fds[i]);
+    zlink_reactor_destroy(reactor);
+    for (size_t i = 0; i < 3; i++)
+        party_release(&parties[i]);
+    zlink_log_set_level(ZLINK_LOG_INFO);
+}
+
 /* ---- unix sockets ---- */
 
 static char directory[64];
@@ -317,6 +356,7 @@ int main(void)
         cmocka_unit_test(test_h5_accept_errors_do_not_double_or_spin),
         cmocka_unit_test(test_h5_out_of_descriptors_waits_and_goes_on),
         cmocka_unit_test(test_listener_connections_max),
+        cmocka_unit_test(test_listener_limit_of_an_address),
         cmocka_unit_test_setup_teardown(test_listener_unix_socket_mode_and_removal, make_directory, remove_directory),
         cmocka_unit_test_setup_teardown(test_listener_unix_socket_stale_and_living, make_directory, remove_directory),
         cmocka_unit_test(test_listener_bad_addresses_are_refused),

@@ -26,7 +26,8 @@ static int tear_down(void **state)
 /* Refused, and the line names this file and this reason. */
 static void refuse(const tls_files_t *files, const char *file, const char *reason)
 {
-    const zlink_tls_options_t options = {files->ca, files->certificate, files->key};
+    const zlink_tls_options_t options = {
+        .ca_file = files->ca, .certificate_file = files->certificate, .key_file = files->key};
     zlink_tls_context_t *context = NULL;
     zlink_refusal_t why = {{0}};
 

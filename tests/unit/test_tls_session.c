@@ -6,6 +6,7 @@
 #include "tls_fixture.h"
 
 #include "base/memory.h"
+#include "net/tls_context_internal.h"
 #include "net/tls_session.h"
 
 static tls_fixture_t fixture;
@@ -439,6 +440,107 @@ static void test_tls_session_garbage_ends_it(void **state)
     side_release(&server);
 }
 
+/* ---- resumption ---- */
+
+static void resume_pump(side_t *client, side_t *server, zlink_tls_resumption_t *resumption)
+{
+    side_open(client, context_a, ZLINK_TLS_CLIENT);
+    side_open(server, context_b, ZLINK_TLS_SERVER);
+    zlink_tls_session_remember(client->session, resumption);
+    sides_pump(client, server, 4096);
+}
+
+/* The second handshake is a resumed one; both know each other all the same, and bytes go through. */
+static void test_tls_session_is_resumed_and_knows_its_peer(void **state)
+{
+    zlink_tls_resumption_t *resumption = zlink_tls_resumption_create();
+    side_t client;
+    side_t server;
+
+    (void)state;
+    for (int round = 0; round < 3; round++) {
+        resume_pump(&client, &server, resumption);
+        assert_true(zlink_tls_session_is_handshaken(client.session));
+        assert_true(zlink_tls_session_is_handshaken(server.session));
+        assert_int_equal(zlink_tls_session_is_resumed(client.session), round > 0);
+        assert_int_equal(zlink_tls_session_is_resumed(server.session), round > 0);
+        assert_string_equal(zlink_tls_session_identity(client.session)->name, "node-b");
+        assert_string_equal(zlink_tls_session_identity(server.session)->name, "node-a");
+        assert_int_equal(zlink_tls_session_seal(client.session, (const uint8_t *)"hello", 5, &client.wire), ZLINK_OK);
+        sides_pump(&client, &server, 4096);
+        assert_memory_equal(zlink_byte_buffer_bytes(&server.plain), "hello", 5);
+        side_release(&client);
+        side_release(&server);
+    }
+    zlink_tls_resumption_forget(resumption);
+    resume_pump(&client, &server, resumption);
+    assert_true(zlink_tls_session_is_handshaken(server.session));
+    assert_false(zlink_tls_session_is_resumed(server.session));
+    side_release(&client);
+    side_release(&server);
+    zlink_tls_resumption_release(resumption);
+}
+
+/* A ticket does not outlive the trust in its holder, on either side. */
+static void test_tls_session_resumed_peer_is_checked_again(void **state)
+{
+    static char name[] = "somebody";
+    char *names[] = {name};
+    zlink_tls_resumption_t *resumption = zlink_tls_resumption_create();
+    side_t client;
+    side_t server;
+
+    (void)state;
+    for (int at_server = 0; at_server < 2; at_server++) {
+        zlink_tls_context_t *strict = at_server ? context_b : context_a;
+        char **kept = strict->allow;
+        side_t *refusing = at_server ? &server : &client;
+
+        resume_pump(&client, &server, resumption);
+        assert_true(zlink_tls_session_is_handshaken(client.session));
+        side_release(&client);
+        side_release(&server);
+        strict->allow = names;
+        strict->allow_count = 1;
+        resume_pump(&client, &server, resumption);
+        assert_int_equal(refusing->progress, ZLINK_TLS_FAILED);
+        assert_null(zlink_tls_session_identity(refusing->session));
+        assert_non_null(strstr(zlink_tls_session_reason(refusing->session), "tls.allow does not name node-"));
+        side_release(&client);
+        side_release(&server);
+        strict->allow = kept;
+        strict->allow_count = 0;
+        resume_pump(&client, &server, resumption); /* let in again, after a full handshake */
+        assert_true(zlink_tls_session_is_handshaken(client.session));
+        assert_false(at_server == 0 && zlink_tls_session_is_resumed(client.session));
+        side_release(&client);
+        side_release(&server);
+    }
+    zlink_tls_resumption_release(resumption);
+}
+
+/* A ticket is not taken when the own certificate's time is over. */
+static void test_tls_session_ticket_ends_with_the_certificate(void **state)
+{
+    zlink_tls_resumption_t *resumption = zlink_tls_resumption_create();
+    const int64_t kept = context_b->expires_at;
+    side_t client;
+    side_t server;
+
+    (void)state;
+    for (int round = 0; round < 3; round++) {
+        if (round == 1)
+            context_b->expires_at = 1;
+        resume_pump(&client, &server, resumption);
+        assert_true(zlink_tls_session_is_handshaken(client.session));
+        assert_false(zlink_tls_session_is_resumed(server.session));
+        side_release(&client);
+        side_release(&server);
+    }
+    context_b->expires_at = kept;
+    zlink_tls_resumption_release(resumption);
+}
+
 /* Each of our allocations fails once: the session fails or goes on, and bytes that come out are right. */
 static void test_tls_session_survives_failing_allocations(void **state)
 {
@@ -480,6 +582,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_tls_session_old_version_and_foreign_suites, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_tls_session_renegotiation_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_tls_session_garbage_ends_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_tls_session_is_resumed_and_knows_its_peer, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_tls_session_resumed_peer_is_checked_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_tls_session_ticket_ends_with_the_certificate, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_tls_session_survives_failing_allocations, set_up, tear_down),
     };
 

@@ -8,6 +8,7 @@
 #include "tls_fixture.h"
 
 #include "base/counters.h"
+#include "net/tls_context_internal.h"
 
 static tls_fixture_t fixture;
 static zlink_tls_context_t *context_a;
@@ -15,6 +16,9 @@ static zlink_tls_context_t *context_b;
 
 extern zlink_counter_t zlink_counter_net_handshakes_failed;
 extern zlink_counter_t zlink_counter_net_connections_open;
+extern zlink_counter_t zlink_counter_net_handshakes_resumed;
+extern zlink_counter_t zlink_counter_net_handshakes_turned_away;
+extern zlink_counter_t zlink_counter_net_handshakes_waiting;
 
 static int set_up(void **state)
 {
@@ -302,6 +306,139 @@ static void test_tls_stream_leaves_no_connection_behind(void **state)
     assert_int_equal(zlink_counter_read(&zlink_counter_net_connections_open), 0);
 }
 
+/* While the test has this lock, a helper that works for the context stands still. */
+static void stop_helper(zlink_tls_context_t *context)
+{
+    pthread_mutex_lock(&context->random_lock);
+}
+
+static void free_helper(zlink_tls_context_t *context)
+{
+    pthread_mutex_unlock(&context->random_lock);
+}
+
+/* A stream that is closed while a helper has its session ends when that is back, and not before. */
+static void test_tls_stream_closed_while_a_helper_has_its_session(void **state)
+{
+    pair_t pair;
+
+    (void)state;
+    stop_helper(context_b);
+    pair_start(&pair, NULL, context_a, context_b, 0);
+    fixture_wait_for(&pair.server.accepted, 1);
+    zlink_reactor_call(pair.other, party_abort_here, &pair.dialled);
+    fixture_wait(&pair.accepted.closed); /* the socket is down at once */
+    for (int i = 0; i < 20; i++)
+        zlink_reactor_call(pair.other, fixture_nothing, NULL);
+    free_helper(context_b);
+    fixture_wait(&pair.dialled.closed);
+    assert_int_equal(pair.dialled.status, ZLINK_UNAVAILABLE);
+    assert_string_equal(pair.dialled.reason, "aborted by the test");
+    assert_int_equal(sem_trywait(&pair.dialled.opened), -1);
+    pair_close(&pair);
+}
+
+/* As many handshakes as may wait for a helper do; one more is turned away, and those who waited get on. */
+static void test_tls_stream_too_many_handshakes_are_turned_away(void **state)
+{
+    enum { DIALS = 4 };
+    const zlink_reactor_options_t options = {.handshake_threads = 1, .handshakes_waiting = 2};
+    const int64_t before = zlink_counter_read(&zlink_counter_net_handshakes_turned_away);
+    zlink_reactor_t *server_side = fixture_reactor(NULL);
+    zlink_reactor_t *reactor = fixture_reactor(&options);
+    server_t server = {.options.tls = context_a};
+    client_t clients[DIALS] = {0};
+    party_t accepted[DIALS];
+    party_t dialled[DIALS];
+
+    (void)state;
+    zlink_log_set_level(ZLINK_LOG_OFF);
+    for (size_t i = 0; i < DIALS; i++) {
+        party_init(&accepted[i], 0);
+        party_init(&dialled[i], 0);
+        clients[i].options.tls = context_b;
+    }
+    server_open(&server, server_side, accepted, DIALS);
+    stop_helper(context_b);
+    for (size_t i = 0; i < DIALS; i++) {
+        client_open(&clients[i], reactor, server.address, &dialled[i]);
+        if (i == 0) { /* until the helper has it: it waits no more */
+            fixture_wait_for(&server.accepted, 1);
+            for (int tries = 0; tries < 1000 && zlink_counter_read(&zlink_counter_net_handshakes_waiting) > 0; tries++)
+                nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        }
+    }
+    fixture_wait_for(&server.accepted, DIALS);
+    const time_t until = time(NULL) + FIXTURE_PATIENCE_S;
+    while (zlink_counter_read(&zlink_counter_net_handshakes_turned_away) == before && time(NULL) < until)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    free_helper(context_b);
+    size_t opened = 0;
+    size_t refused = 0;
+
+    while (opened + refused < DIALS) {
+        for (size_t i = 0; i < DIALS; i++) {
+            opened += sem_trywait(&dialled[i].opened) == 0;
+            if (sem_trywait(&dialled[i].closed) == 0) {
+                refused++;
+                assert_int_equal(dialled[i].status, ZLINK_CAPACITY_EXCEEDED);
+                assert_non_null(strstr(dialled[i].reason, "turned away"));
+            }
+        }
+        assert_true(time(NULL) < until);
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    assert_true(refused >= 1 && opened >= 2);
+    assert_int_equal(zlink_counter_read(&zlink_counter_net_handshakes_turned_away) - before, refused);
+    zlink_reactor_destroy(reactor);
+    zlink_reactor_destroy(server_side);
+    for (size_t i = 0; i < DIALS; i++) {
+        party_release(&accepted[i]);
+        party_release(&dialled[i]);
+    }
+    zlink_log_set_level(ZLINK_LOG_INFO);
+}
+
+static void connect_again_here(void *context)
+{
+    zlink_dialer_connect_now(((client_t *)context)->dialer);
+}
+
+/* A dialer's next connection goes on from its last session, and bytes that come right behind the handshake are not
+ * lost. */
+static void test_tls_stream_second_dial_is_resumed(void **state)
+{
+    const int64_t before = zlink_counter_read(&zlink_counter_net_handshakes_resumed);
+    party_t accepted[2];
+    party_t dialled;
+    zlink_reactor_t *reactor = fixture_reactor(NULL);
+    server_t server = {.options.tls = context_a};
+    client_t client = {.options.tls = context_b};
+
+    (void)state;
+    party_init(&accepted[0], 64);
+    party_init(&accepted[1], 64);
+    party_init(&dialled, 64);
+    server_open(&server, reactor, accepted, 2);
+    client_open(&client, reactor, server.address, &dialled);
+    for (size_t i = 0; i < 2; i++) {
+        fixture_wait(&dialled.opened);
+        assert_int_equal(party_write(reactor, &dialled, "secret", 6, false), ZLINK_OK);
+        fixture_wait_for(&accepted[i].received, 6);
+        assert_string_equal(accepted[i].identity, "mesh/node-b");
+        assert_string_equal(dialled.identity, "mesh/node-a");
+        assert_int_equal(zlink_counter_read(&zlink_counter_net_handshakes_resumed) - before, 2 * i);
+        zlink_reactor_call(reactor, party_close_here, &dialled);
+        fixture_wait(&dialled.closed);
+        if (i == 0)
+            zlink_reactor_call(reactor, connect_again_here, &client);
+    }
+    zlink_reactor_destroy(reactor);
+    party_release(&accepted[0]);
+    party_release(&accepted[1]);
+    party_release(&dialled);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -312,6 +449,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_tls_stream_garbage_and_silence, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_tls_stream_cut_without_close_notify_is_told, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_h35_tls_final_bytes_arrive_before_the_close, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_tls_stream_closed_while_a_helper_has_its_session, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_tls_stream_too_many_handshakes_are_turned_away, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_tls_stream_second_dial_is_resumed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_tls_stream_leaves_no_connection_behind, set_up, tear_down),
     };
 

@@ -64,6 +64,24 @@ static void test_one_way_messages(void **state)
     host_stop(&fixture);
 }
 
+/* EX-41: a message that this node has taken is not waited for, and what becomes of it later changes nothing. A channel
+ * that this node serves, too, is left to the mesh, which may pick this node. */
+static void test_ex41_a_taken_message_is_not_waited_for(void **state)
+{
+    inner_t away = {.how = BY_SEND, .name = "far"};
+    host_fixture_t fixture;
+
+    (void)state;
+    host_open(&fixture, 2);
+    atomic_store(&fixture.away.takes, true);
+    away_set(&fixture, AWAY_HOLDS, ZLINK_OK);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(host_ask(&fixture, "plain", "a", script_call, &away, NULL), ZLINK_OK);
+    assert_int_equal(atomic_load(&fixture.away.submitted), 3);
+    away_set(&fixture, AWAY_FAILS, ZLINK_UNAVAILABLE);
+    host_stop(&fixture);
+}
+
 /* EX-24: a message to oneself runs once, after the handler that sent it. */
 static zlink_status_t script_send_to_self(zlink_turn_t *turn, void *self, void *context, RunRes *reply)
 {
@@ -452,6 +470,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_spot_asks_a_spot_a_channel_and_another_node),
         cmocka_unit_test(test_one_way_messages),
+        cmocka_unit_test(test_ex41_a_taken_message_is_not_waited_for),
         cmocka_unit_test(test_ex24_a_message_to_oneself_runs_later),
         cmocka_unit_test(test_async_keeps_the_gate_and_yield_gives_it_back),
         cmocka_unit_test(test_ex24_a_wait_for_oneself_is_refused),

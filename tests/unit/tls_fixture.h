@@ -200,7 +200,8 @@ static inline tls_files_t tls_fixture_node(tls_fixture_t *fixture, const char *a
 
 static inline zlink_tls_context_t *tls_fixture_context(const tls_files_t *files)
 {
-    const zlink_tls_options_t options = {files->ca, files->certificate, files->key};
+    const zlink_tls_options_t options = {
+        .ca_file = files->ca, .certificate_file = files->certificate, .key_file = files->key};
     zlink_tls_context_t *context = NULL;
     zlink_refusal_t why = {{0}};
 
