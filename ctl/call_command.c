@@ -13,7 +13,7 @@
 #include "ctl/load.h"
 #include "ctl/mesh_client.h"
 #include "ctl/protoc.h"
-#include "server/config_value.h"
+#include "server/config/config_value.h"
 
 #define PAYLOAD_BYTES_MAX ((size_t)16 << 20)
 #define PRINTED_MAX       10000u

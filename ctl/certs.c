@@ -17,7 +17,7 @@
 
 #include "ctl/certs_workshop.h"
 #include "ctl/new_files.h"
-#include "server/config_value.h"
+#include "server/config/config_value.h"
 
 #define SERIAL_BYTES 16
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "ctl/certs.h"
-#include "server/config_value.h"
+#include "server/config/config_value.h"
 
 #define EXIT_BAD_USE 2
 

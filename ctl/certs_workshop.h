@@ -14,7 +14,7 @@
 #include <mbedtls/x509_crt.h>
 
 #include "ctl/certs.h"
-#include "server/config_value.h"
+#include "server/config/config_value.h"
 
 #define AUTHORITY_ORGANISATION "zlink mesh authority" /* the spaces keep it apart from every mesh and node name */
 #define AUTHORITY_CERTIFICATE  "ca.pem"

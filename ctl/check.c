@@ -9,7 +9,7 @@
 
 #include "net/ring_features.h"
 #include "net/tls_context.h"
-#include "server/config.h"
+#include "server/config/config.h"
 
 #define EXIT_BAD_USE 2
 #define DAY_S        86400

@@ -16,7 +16,7 @@
 #include <zlink/status.h>
 
 #include "base/refusal.h"
-#include "server/mesh.h"
+#include "server/mesh/mesh.h"
 
 #define ZLINK_MESH_CLIENT_ADDRESSES_MAX 64
 

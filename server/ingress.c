@@ -6,9 +6,9 @@
 #include "base/container_of.h"
 #include "base/counters.h"
 #include "base/log.h"
-#include "server/channel_host.h"
-#include "server/full_queue.h"
-#include "server/spot_registry.h"
+#include "server/application/channel_host.h"
+#include "server/application/full_queue.h"
+#include "server/application/spot_registry.h"
 
 ZLINK_COUNTER_DEFINE(no_handler, ZLINK_COUNTER, "zlink.mesh_node.messages.dropped.no_handler",
                      "Messages for which no handler is registered");

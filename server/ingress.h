@@ -9,8 +9,8 @@
 
 #include <stdatomic.h>
 
-#include "server/application_host.h"
-#include "server/mesh.h"
+#include "server/application/application_host.h"
+#include "server/mesh/mesh.h"
 
 typedef struct zlink_ingress {
     zlink_reactor_t *reactor;

@@ -16,13 +16,13 @@
 
 #include "base/clock.h"
 #include "base/refusal.h"
-#include "server/application_host.h"
-#include "server/catalogue.h"
-#include "server/config.h"
+#include "server/application/application_host.h"
+#include "server/application/catalogue.h"
+#include "server/config/config.h"
 #include "server/control.h"
 #include "server/ingress.h"
-#include "server/mesh.h"
-#include "server/node_identity.h"
+#include "server/mesh/mesh.h"
+#include "server/mesh/node_identity.h"
 
 /* Numbers of the contract (host states). */
 typedef enum zlink_node_state {

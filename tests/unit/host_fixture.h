@@ -22,9 +22,9 @@
 #include "base/container_of.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "server/application_host.h"
-#include "server/channel_host.h"
-#include "server/spot_registry.h"
+#include "server/application/application_host.h"
+#include "server/application/channel_host.h"
+#include "server/application/spot_registry.h"
 
 #define HOST_CALLS_MAX 64
 

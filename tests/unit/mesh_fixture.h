@@ -9,7 +9,7 @@
 
 #include "net_fixture.h"
 
-#include "server/mesh.h"
+#include "server/mesh/mesh.h"
 
 #define NODE_HELD_MAX 64
 

@@ -13,8 +13,8 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "server/catalogue.h"
-#include "server/module_loader.h"
+#include "server/application/catalogue.h"
+#include "server/application/module_loader.h"
 
 /* ---- tables ---- */
 

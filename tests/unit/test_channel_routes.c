@@ -6,8 +6,8 @@
 #include "harness.h"
 
 #include "base/memory.h"
-#include "server/channel_routes.h"
-#include "server/peer_link.h"
+#include "server/mesh/channel_routes.h"
+#include "server/mesh/peer_link.h"
 
 static zlink_peer_link_t a, b, c; /* only their addresses matter */
 

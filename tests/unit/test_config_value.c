@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "server/config_value.h"
+#include "server/config/config_value.h"
 
 #define COUNT_OF(ARRAY) (sizeof(ARRAY) / sizeof((ARRAY)[0]))
 

@@ -6,7 +6,7 @@
 #include "harness.h"
 
 #include "base/memory.h"
-#include "server/pending_operations.h"
+#include "server/mesh/pending_operations.h"
 
 static void test_register_find_take(void **state)
 {

@@ -1,0 +1,44 @@
+/*
+ * server/application/channel_host.h: this node's part of one ChannelName: its serial queue, its gate and its state
+ * (EX-99).
+ *
+ * Made at start, gone at the end; any thread may submit.
+ */
+#ifndef ZLINK_SERVER_CHANNEL_HOST_H
+#define ZLINK_SERVER_CHANNEL_HOST_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include <zlink/status.h>
+
+#include "base/refusal.h"
+#include "exec/channel_serial_executor.h"
+#include "server/application/catalogue.h"
+#include "server/application/invocation.h"
+
+struct zlink_channel_host {
+    zlink_channel_serial_executor_t executor;
+    zlink_application_host_t *host;
+    const zlink_catalogue_channel_t *channel;
+    void *self;
+    /* Ready peers that serve the channel too, written by the mesh: while there are none, a local call need not ask it.
+     */
+    _Atomic uint32_t remote_members;
+    void (*closed)(zlink_channel_host_t *channel);
+};
+
+/* Runs on_start as the first turn and waits for it: not on a worker, not on the reactor. */
+zlink_status_t zlink_channel_host_create(zlink_application_host_t *host, const zlink_catalogue_channel_t *channel,
+                                         zlink_channel_host_t **created, zlink_refusal_t *why);
+
+/* Hands `invocation` to the channel's coordinator; on refusal it still is the caller's. */
+zlink_status_t zlink_channel_host_execute(zlink_channel_host_t *channel, zlink_invocation_t *invocation);
+
+/* Runs on_closing as the last turn, then `closed`, once, on a worker. */
+void zlink_channel_host_close(zlink_channel_host_t *channel, void (*closed)(zlink_channel_host_t *channel));
+
+/* After `closed`. */
+void zlink_channel_host_destroy(zlink_channel_host_t *channel);
+
+#endif

@@ -1,0 +1,207 @@
+#include "server/application/invocation.h"
+
+#include <assert.h>
+#include <pb_decode.h>
+#include <pb_encode.h>
+#include <stdalign.h>
+#include <string.h>
+
+#include "base/counters.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "server/application/application_host.h"
+#include "server/application/channel_host.h"
+#include "server/application/spot.h"
+#include "server/application/turn_call.h"
+
+ZLINK_COUNTER_DEFINE(handled, ZLINK_COUNTER, "zlink.handlers.completed", "Handlers that ended, whatever their status");
+ZLINK_COUNTER_DEFINE(failed, ZLINK_COUNTER, "zlink.handlers.failed", "Handlers that ended with an error");
+ZLINK_COUNTER_DEFINE(decode_errors, ZLINK_COUNTER, "zlink.mesh_node.messages.dropped.decode_error",
+                     "Messages whose payload could not be decoded");
+ZLINK_COUNTER_DEFINE(expired, ZLINK_COUNTER, "zlink.handlers.expired",
+                     "Requests whose time was over before their handler started");
+
+typedef zlink_status_t (*request_handler_t)(zlink_turn_t *, void *, const void *, void *);
+typedef zlink_status_t (*send_handler_t)(zlink_turn_t *, void *, const void *);
+
+#define REPLY_ON_STACK_BYTES 512
+
+static size_t aligned(size_t size)
+{
+    return (size + alignof(max_align_t) - 1) & ~(alignof(max_align_t) - 1);
+}
+
+static void give_back_permit(zlink_invocation_t *invocation)
+{
+    if (!invocation->holds_permit)
+        return;
+    invocation->holds_permit = false;
+    zlink_application_job_queue_give_back(&invocation->host->job_queue);
+}
+
+static bool decode_request(zlink_invocation_t *invocation)
+{
+    pb_istream_t stream = pb_istream_from_buffer(invocation->payload, invocation->payload_bytes);
+    if (pb_decode(&stream, invocation->handler->request.fields, invocation->request_message))
+        return true;
+    zlink_counter_add(&decode_errors, 1);
+    zlink_log(ZLINK_LOG_WARN, "zlink.dispatch_error", ZLINK_LOG_S("reason", "decode_error"),
+              ZLINK_LOG_S("packet", invocation->handler->request.packet), ZLINK_LOG_S("source", invocation->source),
+              ZLINK_LOG_S("detail", PB_GET_ERROR(&stream)));
+    return false;
+}
+
+/* The turn: decode, give the permit back right before the handler's first instruction, run it. */
+static zlink_status_t run_handler(zlink_turn_t *turn)
+{
+    zlink_invocation_t *invocation = zlink_invocation_of(turn);
+    const zlink_handler_t *handler = invocation->handler;
+
+    if (invocation->spot) {
+        zlink_status_t status = zlink_spot_usable(invocation->spot);
+        if (status != ZLINK_OK)
+            return status;
+    }
+    if (invocation->deadline_ms && zlink_clock_now_ms(invocation->host->clock) >= invocation->deadline_ms) {
+        zlink_counter_add(&expired, 1);
+        return ZLINK_DEADLINE_EXCEEDED;
+    }
+    if (!decode_request(invocation))
+        return ZLINK_PROTOCOL_ERROR;
+    give_back_permit(invocation);
+    if (handler->kind == ZLINK_HANDLER_SEND)
+        return ((send_handler_t)handler->function)(turn, invocation->self, invocation->request_message);
+    memset(invocation->reply_message, 0, handler->reply.size);
+    return ((request_handler_t)handler->function)(turn, invocation->self, invocation->request_message,
+                                                  invocation->reply_message);
+}
+
+static zlink_status_t run_callback(zlink_turn_t *turn)
+{
+    zlink_invocation_t *invocation = zlink_invocation_of(turn);
+    return invocation->callback(invocation);
+}
+
+/* Small replies are encoded once, on the stack, and copied; a large one is sized first. */
+static zlink_status_t encode_reply(zlink_invocation_t *invocation)
+{
+    const zlink_message_type_t *type = &invocation->handler->reply;
+    uint8_t small[REPLY_ON_STACK_BYTES];
+    pb_ostream_t stream = pb_ostream_from_buffer(small, sizeof(small));
+    size_t size = 0;
+
+    if (pb_encode(&stream, type->fields, invocation->reply_message)) {
+        size = stream.bytes_written;
+        invocation->reply = zlink_malloc(size ? size : 1);
+        if (!invocation->reply)
+            return ZLINK_CAPACITY_EXCEEDED;
+        memcpy(invocation->reply, small, size);
+    } else {
+        if (!pb_get_encoded_size(&size, type->fields, invocation->reply_message) ||
+            size > invocation->host->message_bytes_max)
+            return ZLINK_PROTOCOL_ERROR;
+        invocation->reply = zlink_malloc(size ? size : 1);
+        if (!invocation->reply)
+            return ZLINK_CAPACITY_EXCEEDED;
+        stream = pb_ostream_from_buffer(invocation->reply, size);
+        if (!pb_encode(&stream, type->fields, invocation->reply_message))
+            return ZLINK_PROTOCOL_ERROR;
+    }
+    invocation->reply_bytes = size;
+    return ZLINK_OK;
+}
+
+/* A handler may return only what the enum holds; anything else is its failure, not the caller's puzzle. */
+static zlink_status_t sane(zlink_status_t status)
+{
+    return (unsigned)status < ZLINK_STATUS_COUNT ? status : ZLINK_INTERNAL_FAILURE;
+}
+
+static void ended(zlink_turn_t *turn, zlink_status_t status)
+{
+    zlink_invocation_t *invocation = zlink_invocation_of(turn);
+    zlink_application_host_t *host = invocation->host;
+    zlink_spot_t *spot = invocation->handler ? invocation->spot : NULL;
+
+    status = sane(status);
+    give_back_permit(invocation);
+    if (invocation->handler) {
+        if (status == ZLINK_OK && invocation->handler->kind == ZLINK_HANDLER_REQUEST)
+            status = encode_reply(invocation);
+        zlink_counter_add(&handled, 1);
+        if (status != ZLINK_OK)
+            zlink_counter_add(&failed, 1);
+    }
+    invocation->status = status;
+    if (invocation->open_then)
+        zlink_turn_call_drop(invocation);
+    invocation->deliver(invocation);
+    if (spot)
+        zlink_spot_left(spot);
+    zlink_application_host_ended(host);
+}
+
+zlink_invocation_t *zlink_invocation_create(zlink_application_host_t *host, const zlink_handler_t *handler,
+                                            const char *source, const uint8_t *payload, size_t payload_bytes,
+                                            uint64_t deadline_ms)
+{
+    size_t source_bytes = strlen(source) + 1;
+    size_t request_at = aligned(sizeof(zlink_invocation_t));
+    size_t reply_at = request_at + aligned(handler->request.size);
+    size_t payload_at = reply_at + aligned(handler->reply.size);
+    char *memory = zlink_malloc(payload_at + payload_bytes + source_bytes);
+    if (!memory)
+        return NULL;
+
+    zlink_invocation_t *invocation = (zlink_invocation_t *)(void *)memory;
+    memset(invocation, 0, sizeof(*invocation));
+    invocation->host = host;
+    invocation->handler = handler;
+    invocation->request_message = memory + request_at;
+    invocation->reply_message = memory + reply_at;
+    if (payload_bytes)
+        memcpy(memory + payload_at, payload, payload_bytes);
+    invocation->payload = (uint8_t *)memory + payload_at;
+    invocation->payload_bytes = payload_bytes;
+    memcpy(memory + payload_at + payload_bytes, source, source_bytes);
+    invocation->source = memory + payload_at + payload_bytes;
+    invocation->deadline_ms = deadline_ms;
+    zlink_turn_init(&invocation->turn, run_handler, ended);
+    return invocation;
+}
+
+zlink_invocation_t *zlink_invocation_create_lifecycle(zlink_application_host_t *host,
+                                                      zlink_invocation_callback_t callback,
+                                                      zlink_invocation_deliver_t deliver)
+{
+    zlink_invocation_t *invocation = zlink_calloc(1, sizeof(*invocation));
+    if (!invocation)
+        return NULL;
+    invocation->host = host;
+    invocation->callback = callback;
+    invocation->deliver = deliver;
+    invocation->source = host->node_id;
+    zlink_turn_init(&invocation->turn, run_callback, ended);
+    return invocation;
+}
+
+void zlink_invocation_free(zlink_invocation_t *invocation)
+{
+    give_back_permit(invocation);
+    for (zlink_turn_memory_t *piece = invocation->memory, *next; piece; piece = next) {
+        next = piece->next;
+        zlink_free(piece);
+    }
+    zlink_free(invocation->reply);
+    zlink_free(invocation);
+}
+
+void zlink_invocation_deliver_nowhere(zlink_invocation_t *invocation)
+{
+    if (invocation->status != ZLINK_OK)
+        zlink_log(ZLINK_LOG_WARN, "zlink.dispatch_error", ZLINK_LOG_S("reason", "handler_error"),
+                  ZLINK_LOG_S("status", zlink_status_name(invocation->status)),
+                  ZLINK_LOG_S("packet", invocation->handler ? invocation->handler->request.packet : ""),
+                  ZLINK_LOG_S("source", invocation->source));
+    zlink_invocation_free(invocation);
+}

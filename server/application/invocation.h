@@ -1,0 +1,94 @@
+/*
+ * server/application/invocation.h: one message on its way through a handler: the turn with everything around it.
+ *
+ * Made where the message arrives (the reactor for a peer's frame, a worker for a local call), handed to a coordinator,
+ * run once on a turn, and given to `deliver` at its end, which owns it from then on. If the coordinator refuses it, it
+ * still belongs to whoever made it. The payload is decoded on the turn, not before. Every turn that user code sees is
+ * an invocation, lifecycle callbacks included.
+ */
+#ifndef ZLINK_SERVER_INVOCATION_H
+#define ZLINK_SERVER_INVOCATION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <zlink/handler.h>
+
+#include "exec/turn.h"
+#include "net/reactor.h"
+
+typedef struct zlink_application_host zlink_application_host_t;
+typedef struct zlink_invocation zlink_invocation_t;
+typedef struct zlink_spot zlink_spot_t;
+typedef struct zlink_channel_host zlink_channel_host_t;
+
+/* Called on the turn, as its last act, with the result in the invocation. Takes the invocation over. */
+typedef void (*zlink_invocation_deliver_t)(zlink_invocation_t *invocation);
+
+/* A lifecycle callback: what runs instead of a handler. */
+typedef zlink_status_t (*zlink_invocation_callback_t)(zlink_invocation_t *invocation);
+
+/* A piece of memory from zlink_turn_alloc. */
+typedef struct zlink_turn_memory {
+    struct zlink_turn_memory *next;
+    size_t size_bytes;
+} zlink_turn_memory_t;
+
+struct zlink_invocation {
+    zlink_turn_t turn; /* first: a turn pointer is an invocation pointer */
+    zlink_application_host_t *host;
+    zlink_spot_t *spot;            /* the owner is either a Spot … */
+    zlink_channel_host_t *channel; /* … or this node's part of a channel */
+    void *self;                    /* the owner's state */
+
+    const zlink_handler_t *handler; /* NULL for a lifecycle callback */
+    zlink_invocation_callback_t callback;
+    const uint8_t *payload;
+    size_t payload_bytes;
+    const char *source;   /* node id of the caller */
+    uint64_t deadline_ms; /* on the host's clock; 0 = none */
+    bool holds_permit;    /* of the application job queue */
+
+    void *request_message; /* decoded on the turn */
+    void *reply_message;
+    zlink_turn_memory_t *memory;
+    size_t memory_bytes;
+    void *open_then; /* the record of a `_then` call whose continuation has not run (turn_call.c) */
+
+    /* The result, for `deliver`. */
+    zlink_status_t status;
+    uint8_t *reply; /* encoded; empty unless status is ZLINK_OK and it was a request */
+    size_t reply_bytes;
+
+    /* The way back. What the fields mean is `deliver`'s business. */
+    zlink_invocation_deliver_t deliver;
+    void *route;
+    uint64_t route_link;
+    uint64_t route_id;
+    zlink_mail_t mail;
+};
+
+/* A message for `handler`: copies `payload` and `source`. `deadline_ms` 0 = none. NULL when out of memory. */
+zlink_invocation_t *zlink_invocation_create(zlink_application_host_t *host, const zlink_handler_t *handler,
+                                            const char *source, const uint8_t *payload, size_t payload_bytes,
+                                            uint64_t deadline_ms);
+
+/* A lifecycle callback of an owner. Its `deliver` is called at its end like any other's. */
+zlink_invocation_t *zlink_invocation_create_lifecycle(zlink_application_host_t *host,
+                                                      zlink_invocation_callback_t callback,
+                                                      zlink_invocation_deliver_t deliver);
+
+/* The invocation of a turn that user code holds. */
+static inline zlink_invocation_t *zlink_invocation_of(const zlink_turn_t *turn)
+{
+    return (zlink_invocation_t *)(uintptr_t)turn;
+}
+
+/* Frees it with its memory, giving back a permit that it still holds. */
+void zlink_invocation_free(zlink_invocation_t *invocation);
+
+/* For `deliver` of a one-way message: logs and counts a failure, then frees. */
+void zlink_invocation_deliver_nowhere(zlink_invocation_t *invocation);
+
+#endif

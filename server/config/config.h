@@ -1,0 +1,100 @@
+/*
+ * server/config/config.h: what one node was told to be: its configuration file, read, checked and in C.
+ *
+ * zlink_config_load() reads a YAML file and answers a configuration in which every value is in its range and every
+ * default is filled in, or refuses it with one line, "FILE:LINE: KEY: reason" (without the line where the
+ * trouble is something that is missing). The result belongs to the caller, never changes and may be read by any thread;
+ * free it after everything that reads it has ended. Paths that the file names are relative to the file's folder, and
+ * stand here in a form that may be opened as it is.
+ */
+#ifndef ZLINK_SERVER_CONFIG_H
+#define ZLINK_SERVER_CONFIG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <zlink/status.h>
+
+#include "base/log.h"
+#include "base/refusal.h"
+
+#define ZLINK_CONFIG_FILE_BYTES    (1024 * 1024)
+#define ZLINK_CONFIG_MODULES       64
+#define ZLINK_CONFIG_PEERS         1024
+#define ZLINK_CONFIG_SPOTS         1024
+#define ZLINK_CONFIG_ALLOW         4096
+#define ZLINK_CONFIG_CONTROL_BYTES 100
+
+typedef enum zlink_config_transport {
+    ZLINK_CONFIG_TLS = 0,
+    ZLINK_CONFIG_PLAIN, /* neither encrypted nor authenticated */
+} zlink_config_transport_t;
+
+/* Where the Spots of a type live that this node does not host. */
+typedef struct zlink_config_spot {
+    char *type;
+    char *node;
+} zlink_config_spot_t;
+
+typedef struct zlink_config_limits {
+    uint32_t message_bytes;      /* one message, envelope and payload */
+    uint32_t spots;              /* live Spots of this node */
+    uint32_t pending_operations; /* calls that have left and not ended */
+    uint32_t queued_jobs;        /* permits for work from the network; 0 = 128 for each core */
+    uint32_t stacks;             /* live handler stacks; 0 = what the kernel allows */
+    uint32_t stack_bytes;
+    uint32_t outbound_bytes; /* waiting to be sent on one connection */
+    uint32_t connections;    /* that came in, open at once; also those that are not authenticated */
+    uint32_t connections_per_address;
+    uint32_t handshakes;         /* of these, not handshaken yet */
+    uint32_t handshakes_waiting; /* for their first turn with a helper */
+    uint32_t handshake_threads;
+    uint32_t application_messages;
+    uint64_t application_bytes;
+    uint32_t lifecycle_messages;
+    uint64_t lifecycle_bytes;
+} zlink_config_limits_t;
+
+typedef struct zlink_config {
+    const char *mesh;
+    const char *name;
+    const char *listen;    /* "host:port", or NULL: this node only dials */
+    const char *advertise; /* what others should dial, or NULL: the address that was bound */
+    const char *control;   /* path of the control socket, or NULL: none */
+    const char *const *modules;
+    size_t module_count;
+    const char *const *peers;
+    size_t peer_count;
+    const zlink_config_spot_t *spots;
+    size_t spot_count;
+    zlink_config_transport_t transport;
+    struct {
+        const char *ca; /* all three NULL with ZLINK_CONFIG_PLAIN */
+        const char *certificate;
+        const char *key;
+        const char *crl;          /* NULL: none */
+        const char *const *allow; /* names that may link; NULL: all of the mesh */
+        size_t allow_count;
+    } tls;
+    uint32_t workers; /* 0 = as many as cores */
+    uint32_t request_timeout_ms;
+    uint32_t send_timeout_ms;
+    uint32_t shutdown_timeout_ms;
+    uint32_t owner_time_budget_ms;
+    zlink_config_limits_t limits;
+    zlink_log_level_t log_level;
+    struct zlink_config_raw *raw; /* owns the texts above */
+} zlink_config_t;
+
+/* Reads and checks the file, also that the files it names can be read. ZLINK_NOT_CONFIGURED: refused, see `why`;
+ * ZLINK_CAPACITY_EXCEEDED: no memory. */
+zlink_status_t zlink_config_load(const char *path, zlink_config_t **config, zlink_refusal_t *why);
+
+/* The same from memory, and without looking at any file. `name` stands in for the file's path. */
+zlink_status_t zlink_config_parse(const char *text, size_t size, const char *name, zlink_config_t **config,
+                                  zlink_refusal_t *why);
+
+/* NULL is allowed. */
+void zlink_config_free(zlink_config_t *config);
+
+#endif

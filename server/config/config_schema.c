@@ -1,0 +1,90 @@
+#include "server/config/config_schema.h"
+
+#define TEXT_BYTES 4000 /* a path still has room for its folder below PATH_MAX */
+#define TYPE_BYTES 255  /* a Spot type's name */
+
+#define REQUIRED CYAML_FLAG_POINTER
+#define OPTIONAL (CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL)
+
+#define TEXT(STRUCT, MEMBER, FLAGS) CYAML_FIELD_STRING_PTR(#MEMBER, FLAGS, STRUCT, MEMBER, 1, TEXT_BYTES)
+
+static const cyaml_strval_t transports[] = {
+    {"tls", ZLINK_CONFIG_TLS},
+    {"plain-without-encryption-or-authentication", ZLINK_CONFIG_PLAIN},
+};
+
+static const cyaml_strval_t log_levels[] = {
+    {"debug", ZLINK_LOG_DEBUG}, {"info", ZLINK_LOG_INFO}, {"warn", ZLINK_LOG_WARN},
+    {"error", ZLINK_LOG_ERROR}, {"off", ZLINK_LOG_OFF},
+};
+
+static const cyaml_schema_value_t text_entry = {CYAML_VALUE_STRING(CYAML_FLAG_POINTER, char, 1, TEXT_BYTES)};
+
+static const cyaml_schema_field_t spot_fields[] = {
+    CYAML_FIELD_STRING_PTR("type", REQUIRED, zlink_config_spot_t, type, 1, TYPE_BYTES),
+    TEXT(zlink_config_spot_t, node, REQUIRED),
+    CYAML_FIELD_END,
+};
+
+static const cyaml_schema_value_t spot_entry = {
+    CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, zlink_config_spot_t, spot_fields)};
+
+static const cyaml_schema_field_t tls_fields[] = {
+    TEXT(zlink_config_raw_tls_t, ca, REQUIRED),
+    TEXT(zlink_config_raw_tls_t, certificate, REQUIRED),
+    TEXT(zlink_config_raw_tls_t, key, REQUIRED),
+    TEXT(zlink_config_raw_tls_t, crl, OPTIONAL),
+    CYAML_FIELD_SEQUENCE("allow", OPTIONAL, zlink_config_raw_tls_t, allow, &text_entry, 1, ZLINK_CONFIG_ALLOW),
+    CYAML_FIELD_END,
+};
+
+static const cyaml_schema_field_t limit_fields[] = {
+    TEXT(zlink_config_raw_limits_t, message_bytes, OPTIONAL),
+    TEXT(zlink_config_raw_limits_t, spots, OPTIONAL),
+    TEXT(zlink_config_raw_limits_t, pending_operations, OPTIONAL),
+    TEXT(zlink_config_raw_limits_t, queued_jobs, OPTIONAL),
+    TEXT(zlink_config_raw_limits_t, stacks, OPTIONAL),
+    TEXT(zlink_config_raw_limits_t, stack_bytes, OPTIONAL),
+    TEXT(zlink_config_raw_limits_t, outbound_bytes, OPTIONAL),
+    TEXT(zlink_config_raw_limits_t, connections, OPTIONAL),
+    TEXT(zlink_config_raw_limits_t, connections_per_address, OPTIONAL),
+    TEXT(zlink_config_raw_limits_t, handshakes, OPTIONAL),
+    TEXT(zlink_config_raw_limits_t, handshakes_waiting, OPTIONAL),
+    TEXT(zlink_config_raw_limits_t, handshake_threads, OPTIONAL),
+    TEXT(zlink_config_raw_limits_t, application_messages, OPTIONAL),
+    TEXT(zlink_config_raw_limits_t, application_bytes, OPTIONAL),
+    TEXT(zlink_config_raw_limits_t, lifecycle_messages, OPTIONAL),
+    TEXT(zlink_config_raw_limits_t, lifecycle_bytes, OPTIONAL),
+    CYAML_FIELD_END,
+};
+
+static const cyaml_schema_field_t log_fields[] = {
+    CYAML_FIELD_ENUM_PTR("level", OPTIONAL | CYAML_FLAG_STRICT, zlink_config_raw_log_t, level, log_levels,
+                         CYAML_ARRAY_LEN(log_levels)),
+    CYAML_FIELD_END,
+};
+
+static const cyaml_schema_field_t root_fields[] = {
+    TEXT(zlink_config_raw_t, mesh, REQUIRED),
+    TEXT(zlink_config_raw_t, name, REQUIRED),
+    TEXT(zlink_config_raw_t, listen, OPTIONAL),
+    TEXT(zlink_config_raw_t, advertise, OPTIONAL),
+    TEXT(zlink_config_raw_t, control, OPTIONAL),
+    CYAML_FIELD_SEQUENCE("modules", OPTIONAL, zlink_config_raw_t, modules, &text_entry, 0, ZLINK_CONFIG_MODULES),
+    CYAML_FIELD_SEQUENCE("peers", OPTIONAL, zlink_config_raw_t, peers, &text_entry, 0, ZLINK_CONFIG_PEERS),
+    CYAML_FIELD_SEQUENCE("spots", OPTIONAL, zlink_config_raw_t, spots, &spot_entry, 0, ZLINK_CONFIG_SPOTS),
+    CYAML_FIELD_ENUM_PTR("transport", OPTIONAL | CYAML_FLAG_STRICT, zlink_config_raw_t, transport, transports,
+                         CYAML_ARRAY_LEN(transports)),
+    CYAML_FIELD_MAPPING_PTR("tls", OPTIONAL, zlink_config_raw_t, tls, tls_fields),
+    TEXT(zlink_config_raw_t, workers, OPTIONAL),
+    TEXT(zlink_config_raw_t, request_timeout, OPTIONAL),
+    TEXT(zlink_config_raw_t, send_timeout, OPTIONAL),
+    TEXT(zlink_config_raw_t, shutdown_timeout, OPTIONAL),
+    TEXT(zlink_config_raw_t, owner_time_budget, OPTIONAL),
+    CYAML_FIELD_MAPPING_PTR("limits", OPTIONAL, zlink_config_raw_t, limits, limit_fields),
+    CYAML_FIELD_MAPPING_PTR("log", OPTIONAL, zlink_config_raw_t, log, log_fields),
+    CYAML_FIELD_END,
+};
+
+const cyaml_schema_value_t zlink_config_schema = {
+    CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, zlink_config_raw_t, root_fields)};

@@ -1,0 +1,72 @@
+/*
+ * server/config/config_schema.h: the keys that a configuration file may hold, as libcyaml is told them.
+ *
+ * This is the one list of keys: config_shape checks a file against it and libcyaml fills the raw structs by it. All
+ * numbers, durations and sizes arrive as text, because libcyaml's own reading of them guesses. A key that the
+ * file does not hold is NULL. Immutable; any thread.
+ */
+#ifndef ZLINK_SERVER_CONFIG_SCHEMA_H
+#define ZLINK_SERVER_CONFIG_SCHEMA_H
+
+#include <cyaml/cyaml.h>
+
+#include "server/config/config.h"
+
+typedef struct zlink_config_raw_tls {
+    char *ca;
+    char *certificate;
+    char *key;
+    char *crl;
+    char **allow;
+    unsigned allow_count;
+} zlink_config_raw_tls_t;
+
+typedef struct zlink_config_raw_limits {
+    char *message_bytes;
+    char *spots;
+    char *pending_operations;
+    char *queued_jobs;
+    char *stacks;
+    char *stack_bytes;
+    char *outbound_bytes;
+    char *connections;
+    char *connections_per_address;
+    char *handshakes;
+    char *handshakes_waiting;
+    char *handshake_threads;
+    char *application_messages;
+    char *application_bytes;
+    char *lifecycle_messages;
+    char *lifecycle_bytes;
+} zlink_config_raw_limits_t;
+
+typedef struct zlink_config_raw_log {
+    zlink_log_level_t *level;
+} zlink_config_raw_log_t;
+
+typedef struct zlink_config_raw {
+    char *mesh;
+    char *name;
+    char *listen;
+    char *advertise;
+    char *control;
+    char **modules;
+    unsigned modules_count;
+    char **peers;
+    unsigned peers_count;
+    zlink_config_spot_t *spots;
+    unsigned spots_count;
+    zlink_config_transport_t *transport;
+    zlink_config_raw_tls_t *tls;
+    char *workers;
+    char *request_timeout;
+    char *send_timeout;
+    char *shutdown_timeout;
+    char *owner_time_budget;
+    zlink_config_raw_limits_t *limits;
+    zlink_config_raw_log_t *log;
+} zlink_config_raw_t;
+
+extern const cyaml_schema_value_t zlink_config_schema;
+
+#endif

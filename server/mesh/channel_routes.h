@@ -1,0 +1,48 @@
+/*
+ * server/mesh/channel_routes.h: which ready links serve a channel, and whose turn it is.
+ *
+ * Owned by the reactor. Members take turns in the order of their node ids, this node among them where it serves the
+ * channel. A channel that was ever known stays known: without a ready member its calls are ZLINK_UNAVAILABLE, while a
+ * name that nobody ever served is ZLINK_NOT_FOUND (TR-31, TR-32).
+ */
+#ifndef ZLINK_SERVER_CHANNEL_ROUTES_H
+#define ZLINK_SERVER_CHANNEL_ROUTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <zlink/status.h>
+
+typedef struct zlink_peer_link zlink_peer_link_t;
+typedef struct zlink_channel_routes zlink_channel_routes_t;
+
+/* A pick: a link, or this node itself. */
+typedef struct zlink_channel_pick {
+    zlink_peer_link_t *link;
+    bool local;
+} zlink_channel_pick_t;
+
+#define ZLINK_CHANNEL_ROUTES_MAX 65536 /* names known at once */
+
+zlink_channel_routes_t *zlink_channel_routes_create(const char *own_node_id);
+void zlink_channel_routes_destroy(zlink_channel_routes_t *routes);
+
+/* This node serves the channel. ZLINK_CAPACITY_EXCEEDED at the limit or without memory. */
+zlink_status_t zlink_channel_routes_add_local(zlink_channel_routes_t *routes, const char *channel);
+
+/* Somebody serves the channel, but takes no new calls now. ZLINK_CAPACITY_EXCEEDED as above. */
+zlink_status_t zlink_channel_routes_know(zlink_channel_routes_t *routes, const char *channel);
+
+/* `node_id` orders the members and must live as long as the link. */
+zlink_status_t zlink_channel_routes_add(zlink_channel_routes_t *routes, const char *channel, zlink_peer_link_t *link,
+                                        const char *node_id);
+void zlink_channel_routes_remove(zlink_channel_routes_t *routes, const char *channel, const zlink_peer_link_t *link);
+
+/* Links that serve the channel now. */
+size_t zlink_channel_routes_members(const zlink_channel_routes_t *routes, const char *channel);
+
+zlink_status_t zlink_channel_routes_pick(zlink_channel_routes_t *routes, const char *channel, bool exclude_local,
+                                         zlink_channel_pick_t *pick);
+
+#endif

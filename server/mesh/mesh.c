@@ -1,0 +1,386 @@
+#include "server/mesh/mesh.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/container_of.h"
+#include "base/counters.h"
+#include "base/log.h"
+#include "base/memory.h"
+
+ZLINK_COUNTER_DEFINE(timeouts, ZLINK_COUNTER, "zlink.request.timeouts", "Calls to peers whose time was over");
+ZLINK_COUNTER_DEFINE(no_member, ZLINK_COUNTER, "zlink.channel.selection_failures.no_member",
+                     "Calls to a channel that nobody was ever known to serve");
+ZLINK_COUNTER_DEFINE(not_ready, ZLINK_COUNTER, "zlink.channel.selection_failures.not_ready",
+                     "Calls to a known channel or node without a ready link");
+
+ZLINK_COUNTER_DEFINE(lost, ZLINK_COUNTER, "zlink.mesh_node.messages.lost",
+                     "One-way messages that were taken and could not be sent");
+
+#define OUTPUT_HARD_BYTES_MIN ((size_t)64 << 20)
+
+/* ---- calls ---- */
+
+void zlink_mesh_complete(zlink_mesh_t *mesh, zlink_outbound_call_t *call, zlink_status_t status,
+                         const zlink_call_answer_t *answer)
+{
+    static const zlink_call_answer_t nothing;
+    assert(!call->link);
+    if (call->reply_route_id)
+        zlink_pending_operations_take(&mesh->pending, call->reply_route_id);
+    zlink_reactor_timer_cancel(mesh->reactor, &call->timer);
+    if (call->gate) {
+        zlink_send_gate_give_back(call->gate, call->payload_bytes);
+        if (status != ZLINK_OK) /* its sender has gone on: this is the only place that knows */
+            zlink_counter_add(&lost, 1);
+    }
+    call->completed(call, status, answer ? answer : &nothing);
+}
+
+static void expired(zlink_timer_t *timer)
+{
+    zlink_outbound_call_t *call = ZLINK_CONTAINER_OF(timer, zlink_outbound_call_t, timer);
+    if (call->link)
+        zlink_peer_link_forget(call->link, call);
+    zlink_counter_add(&timeouts, 1);
+    zlink_mesh_complete(call->mesh, call, ZLINK_DEADLINE_EXCEEDED, NULL);
+}
+
+static zlink_status_t pick(zlink_mesh_t *mesh, const zlink_outbound_call_t *call, zlink_channel_pick_t *picked)
+{
+    zlink_status_t status = ZLINK_UNAVAILABLE;
+    switch (call->route) {
+    case ZLINK_ROUTE_CHANNEL:
+        status = zlink_channel_routes_pick(mesh->routes, call->name, call->exclude_local, picked);
+        break;
+    case ZLINK_ROUTE_NODE:
+        picked->link = zlink_mesh_find_peer(mesh, call->node, NULL);
+        break;
+    case ZLINK_ROUTE_LINK:
+        picked->link = zlink_mesh_find_link(mesh, call->link_number);
+        break;
+    }
+    if (call->route != ZLINK_ROUTE_CHANNEL && picked->link && picked->link->state == ZLINK_LINK_READY)
+        status = ZLINK_OK;
+    if (status == ZLINK_NOT_FOUND)
+        zlink_counter_add(&no_member, 1);
+    else if (status == ZLINK_UNAVAILABLE)
+        zlink_counter_add(&not_ready, 1);
+    return status;
+}
+
+/* The pending operation is registered before anything is submitted, in the same turn of the reactor. */
+static void submit(zlink_mail_t *mail)
+{
+    zlink_outbound_call_t *call = ZLINK_CONTAINER_OF(mail, zlink_outbound_call_t, mail);
+    zlink_mesh_t *mesh = call->mesh;
+    zlink_channel_pick_t picked = {NULL, false};
+    zlink_status_t status = ZLINK_OK;
+
+    if (mesh->closing)
+        status = ZLINK_SHUTTING_DOWN;
+    else if (zlink_reactor_now_ms(mesh->reactor) >= call->deadline_ms)
+        status = ZLINK_DEADLINE_EXCEEDED;
+    if (status == ZLINK_OK)
+        status = pick(mesh, call, &picked);
+    if (status == ZLINK_OK && !call->one_way)
+        status = zlink_pending_operations_register(&mesh->pending, call);
+    if (status != ZLINK_OK) {
+        zlink_mesh_complete(mesh, call, status, NULL);
+        return;
+    }
+    call->timer.fire = expired;
+    if (!call->one_way) /* a one-way call is timed only where it has to wait */
+        zlink_reactor_timer_start(mesh->reactor, &call->timer, call->deadline_ms);
+    if (picked.local)
+        mesh->options.events.picked_local(mesh->options.events.context, call);
+    else
+        zlink_peer_link_submit(picked.link, call);
+}
+
+static void post(zlink_mesh_t *mesh, zlink_outbound_call_t *call, zlink_send_gate_t *gate)
+{
+    call->mesh = mesh;
+    call->link = NULL;
+    call->gate = gate;
+    call->reply_route_id = 0;
+    call->waiting = false;
+    call->timer = (zlink_timer_t){0};
+    call->mail.deliver = submit;
+    zlink_reactor_post(mesh->reactor, &call->mail);
+}
+
+void zlink_mesh_submit(zlink_mesh_t *mesh, zlink_outbound_call_t *call)
+{
+    post(mesh, call, NULL);
+}
+
+bool zlink_mesh_take(zlink_mesh_t *mesh, zlink_outbound_call_t *call)
+{
+    bool to_node = call->route == ZLINK_ROUTE_NODE;
+    assert(call->one_way && call->route != ZLINK_ROUTE_LINK);
+    zlink_send_gate_t *gate = zlink_send_gates_take(mesh->gates, to_node ? ZLINK_SEND_TO_NODE : ZLINK_SEND_TO_CHANNEL,
+                                                    to_node ? call->node : call->name, call->payload_bytes);
+    if (gate)
+        post(mesh, call, gate);
+    return gate != NULL;
+}
+
+void zlink_mesh_complete_local(zlink_mesh_t *mesh, uint64_t reply_route_id, zlink_status_t status,
+                               const zlink_call_answer_t *answer)
+{
+    zlink_outbound_call_t *call = zlink_pending_operations_take(&mesh->pending, reply_route_id);
+    if (call)
+        zlink_mesh_complete(mesh, call, status, answer);
+}
+
+/* ---- start ---- */
+
+static zlink_status_t describe_self(zlink_mesh_t *mesh, zlink_refusal_t *why)
+{
+    const zlink_mesh_options_t *options = &mesh->options;
+    zlink_wire_hello_t *self = &mesh->self;
+    size_t size;
+
+    self->protocol_major = ZLINK_WIRE_PROTOCOL_MAJOR;
+    strcpy(self->mesh, mesh->identity.mesh);
+    strcpy(self->node_id, mesh->identity.node_id);
+    self->generation = mesh->identity.generation;
+    self->revision = 1;
+    self->role = options->role;
+    self->link_id = 1; /* any: replaced on every connection */
+    self->max_body_bytes = options->max_body_bytes;
+    self->channels = zlink_calloc(options->channel_count + 1, sizeof(*self->channels));
+    self->spot_types = zlink_calloc(options->spot_type_count + 1, sizeof(*self->spot_types));
+    if (!self->channels || !self->spot_types) {
+        zlink_refuse(why, "mesh %s: out of memory", mesh->identity.mesh);
+        return ZLINK_CAPACITY_EXCEEDED;
+    }
+    for (size_t i = 0; i < options->channel_count; i++) {
+        strcpy(self->channels[i].name, options->channels[i]);
+        self->channels[i].weight = 100;
+    }
+    for (size_t i = 0; i < options->spot_type_count; i++)
+        strcpy(self->spot_types[i].name, options->spot_types[i]);
+    self->channel_count = options->channel_count;
+    self->spot_type_count = options->spot_type_count;
+    zlink_wire_channels_sort(self->channels, self->channel_count);
+    zlink_wire_spot_types_sort(self->spot_types, self->spot_type_count);
+    zlink_status_t status =
+        zlink_wire_hello_encode(self, mesh->scratch_envelope, ZLINK_FRAME_ENVELOPE_BYTES_MAX, &size);
+    if (status != ZLINK_OK)
+        zlink_refuse(why, "mesh %s: the names of this node's channels and Spot types do not fit one HELLO: %s",
+                     mesh->identity.mesh, zlink_status_name(status));
+    return status;
+}
+
+/* Replies may go beyond the limit at which senders wait, and one message may be larger than both. */
+static zlink_stream_limits_t connection_limits(const zlink_mesh_options_t *options)
+{
+    const size_t hard_bytes = 2 * (size_t)options->max_body_bytes;
+    return (zlink_stream_limits_t){
+        .output_bytes = options->outbound_bytes,
+        .output_hard_bytes = hard_bytes > OUTPUT_HARD_BYTES_MIN ? hard_bytes : OUTPUT_HARD_BYTES_MIN,
+    };
+}
+
+static zlink_status_t open_listener(zlink_mesh_t *mesh, zlink_refusal_t *why)
+{
+    const zlink_mesh_options_t *options = &mesh->options;
+    zlink_listener_options_t listener = {
+        .address = options->listen,
+        .tls = options->tls,
+        .limits = connection_limits(options),
+        .accepted = zlink_mesh_accepted,
+        .context = mesh,
+        .connections_max = options->connections_max,
+        .connections_per_address_max = options->connections_per_address_max,
+        .handshakes_max = options->handshakes_max,
+    };
+    if (!options->listen)
+        return ZLINK_OK;
+    zlink_status_t status = zlink_listener_open(mesh->reactor, &listener, &mesh->listener, why);
+    if (status != ZLINK_OK)
+        zlink_refusal_prefix(why, "listen: ");
+    return status;
+}
+
+static zlink_status_t open_dialers(zlink_mesh_t *mesh, zlink_refusal_t *why)
+{
+    const zlink_mesh_options_t *options = &mesh->options;
+    mesh->dialers = zlink_calloc(options->peer_count + 1, sizeof(zlink_mesh_dialer_t));
+    if (!mesh->dialers) {
+        zlink_refuse(why, "mesh %s: out of memory", mesh->identity.mesh);
+        return ZLINK_CAPACITY_EXCEEDED;
+    }
+    for (size_t i = 0; i < options->peer_count; i++) {
+        zlink_mesh_dialer_t *dialer = &mesh->dialers[i];
+        zlink_dialer_options_t dial = {
+            .address = options->peers[i],
+            .tls = options->tls,
+            .limits = connection_limits(options),
+            .connecting = zlink_mesh_connecting,
+            .context = dialer,
+        };
+        dialer->mesh = mesh;
+        mesh->dialer_count = i + 1;
+        zlink_status_t status = zlink_dialer_open(mesh->reactor, &dial, &dialer->dialer, why);
+        if (status != ZLINK_OK) {
+            zlink_refusal_prefix(why, "peers[%zu]: ", i);
+            return status;
+        }
+    }
+    return ZLINK_OK;
+}
+
+zlink_status_t zlink_mesh_create(const zlink_mesh_options_t *options, zlink_mesh_t **created, zlink_refusal_t *why)
+{
+    zlink_status_t status = ZLINK_CAPACITY_EXCEEDED;
+    zlink_mesh_t *mesh = zlink_calloc(1, sizeof(*mesh));
+    if (!mesh)
+        goto no_memory;
+    assert(zlink_reactor_is_current(options->reactor));
+    mesh->reactor = options->reactor;
+    mesh->options = *options;
+    mesh->identity = *options->identity;
+    TAILQ_INIT(&mesh->links);
+    LIST_INIT(&mesh->ends);
+    zlink_pending_operations_init(&mesh->pending, options->pending_max);
+    mesh->routes = zlink_channel_routes_create(mesh->identity.node_id);
+    mesh->gates = zlink_send_gates_create();
+    mesh->scratch_channels = zlink_calloc(ZLINK_WIRE_CHANNELS_MAX, sizeof(zlink_wire_channel_t));
+    mesh->scratch_spot_types = zlink_calloc(ZLINK_WIRE_SPOT_TYPES_MAX, sizeof(zlink_wire_spot_type_t));
+    mesh->scratch_envelope = zlink_malloc(ZLINK_FRAME_ENVELOPE_BYTES_MAX);
+    if (!mesh->routes || !mesh->gates || !mesh->scratch_channels || !mesh->scratch_spot_types ||
+        !mesh->scratch_envelope)
+        goto no_memory;
+    status = describe_self(mesh, why);
+    for (size_t i = 0; status == ZLINK_OK && i < options->channel_count; i++)
+        status = zlink_channel_routes_add_local(mesh->routes, options->channels[i]);
+    if (status == ZLINK_OK)
+        status = open_listener(mesh, why);
+    if (status == ZLINK_OK)
+        status = open_dialers(mesh, why);
+    if (status == ZLINK_OK)
+        *created = mesh;
+    else
+        zlink_mesh_destroy(mesh);
+    return status;
+
+no_memory:
+    zlink_refuse(why, "mesh %s: out of memory", options->identity->mesh);
+    zlink_mesh_destroy(mesh);
+    return status;
+}
+
+/* ---- end ---- */
+
+void zlink_mesh_drain(zlink_mesh_t *mesh)
+{
+    zlink_peer_link_t *link;
+    if (mesh->draining)
+        return;
+    mesh->draining = true;
+    mesh->self.draining = true;
+    mesh->self.revision++;
+    TAILQ_FOREACH(link, &mesh->links, in_mesh)
+    {
+        if (link->state == ZLINK_LINK_READY)
+            zlink_mesh_send_update(link);
+    }
+}
+
+/* A timer asks, so that `closed` comes from the reactor's loop and never from inside somebody's call. */
+static void check_closed(zlink_timer_t *timer)
+{
+    zlink_mesh_t *mesh = ZLINK_CONTAINER_OF(timer, zlink_mesh_t, closing_check);
+    if (LIST_EMPTY(&mesh->ends) && mesh->closed) {
+        void (*closed)(void *) = mesh->closed;
+        mesh->closed = NULL;
+        closed(mesh->closed_context);
+    }
+}
+
+static void close_listener_and_dialers(zlink_mesh_t *mesh)
+{
+    if (mesh->listener)
+        zlink_listener_close(mesh->listener);
+    mesh->listener = NULL;
+    for (size_t i = 0; i < mesh->dialer_count; i++) {
+        if (mesh->dialers[i].dialer)
+            zlink_dialer_close(mesh->dialers[i].dialer);
+        mesh->dialers[i].dialer = NULL;
+    }
+}
+
+void zlink_mesh_close(zlink_mesh_t *mesh, void (*closed)(void *context), void *context)
+{
+    zlink_outbound_call_t *call;
+    zlink_peer_link_t *link;
+    zlink_link_end_t *end;
+
+    mesh->draining = true;
+    mesh->closing = true;
+    mesh->closed = closed;
+    mesh->closed_context = context;
+    close_listener_and_dialers(mesh);
+    while ((call = zlink_pending_operations_any(&mesh->pending)) != NULL) {
+        if (call->link)
+            zlink_peer_link_forget(call->link, call);
+        zlink_mesh_complete(mesh, call, ZLINK_SHUTTING_DOWN, NULL);
+    }
+    TAILQ_FOREACH(link, &mesh->links, in_mesh)
+    {
+        zlink_mesh_close_link(link, ZLINK_SHUTTING_DOWN, "this node stops");
+    }
+    LIST_FOREACH(end, &mesh->ends, in_mesh)
+    {
+        if (!end->link && end->connection)
+            zlink_frame_connection_close(end->connection, "this node stops");
+    }
+    mesh->closing_check.fire = check_closed;
+    zlink_reactor_timer_start(mesh->reactor, &mesh->closing_check, zlink_reactor_now_ms(mesh->reactor));
+}
+
+void zlink_mesh_destroy(zlink_mesh_t *mesh)
+{
+    if (!mesh)
+        return;
+    assert(LIST_EMPTY(&mesh->ends) && TAILQ_EMPTY(&mesh->links));
+    close_listener_and_dialers(mesh); /* a mesh whose start was refused */
+    if (mesh->pending.limit)
+        zlink_pending_operations_destroy(&mesh->pending);
+    zlink_channel_routes_destroy(mesh->routes);
+    zlink_send_gates_destroy(mesh->gates);
+    zlink_free(mesh->dialers);
+    zlink_free(mesh->self.channels);
+    zlink_free(mesh->self.spot_types);
+    zlink_free(mesh->scratch_channels);
+    zlink_free(mesh->scratch_spot_types);
+    zlink_free(mesh->scratch_envelope);
+    zlink_free(mesh);
+}
+
+/* ---- small answers ---- */
+
+zlink_peer_link_t *zlink_mesh_find_link(zlink_mesh_t *mesh, uint64_t number)
+{
+    zlink_peer_link_t *link = NULL;
+    HASH_FIND(by_number, mesh->by_number, &number, sizeof(number), link);
+    return link;
+}
+
+void zlink_mesh_resume_intake(zlink_mesh_t *mesh)
+{
+    zlink_link_end_t *end;
+    LIST_FOREACH(end, &mesh->ends, in_mesh)
+    {
+        if (end->connection && end->admitted && end->lane == ZLINK_CONNECTION_APPLICATION)
+            zlink_frame_connection_resume(end->connection);
+    }
+}
+
+const char *zlink_mesh_address(const zlink_mesh_t *mesh)
+{
+    return mesh->listener ? zlink_listener_address(mesh->listener) : NULL;
+}

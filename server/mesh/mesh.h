@@ -1,0 +1,172 @@
+/*
+ * server/mesh/mesh.h: this node's place in one RouteMesh: listener, dialers, links, and the calls that go over them.
+ *
+ * Owned by the node (or by a tool that joins as Client), used on the reactor thread only, except for
+ * zlink_mesh_submit and zlink_mesh_take, which post. It knows nothing of Spots, turns or workers: what arrives goes
+ * to `events`. The struct's fields are shared by the files mesh*.c and peer_link.c and by nobody else.
+ */
+#ifndef ZLINK_SERVER_MESH_H
+#define ZLINK_SERVER_MESH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <zlink/status.h>
+
+#include "base/refusal.h"
+#include "net/dialer.h"
+#include "net/listener.h"
+#include "net/reactor.h"
+#include "server/mesh/channel_routes.h"
+#include "server/mesh/node_identity.h"
+#include "server/mesh/outbound_call.h"
+#include "server/mesh/peer_link.h"
+#include "server/mesh/pending_operations.h"
+#include "server/mesh/send_gates.h"
+
+/* A request or one-way message of a peer. Valid during `arrived`. */
+typedef struct zlink_mesh_arrival {
+    zlink_peer_link_t *link;
+    uint64_t reply_route_id; /* 0: one-way */
+    uint32_t deadline_ms;    /* what is left of the caller's time; 0: one-way */
+    zlink_target_kind_t target;
+    const char *name;
+    const char *spot_id;
+    const char *packet;
+    const uint8_t *payload;
+    size_t payload_bytes;
+} zlink_mesh_arrival_t;
+
+typedef struct zlink_mesh_events {
+    /* May answer ZLINK_FRAME_WAIT; then zlink_mesh_resume_intake brings it again. */
+    zlink_frame_verdict_t (*arrived)(void *context, const zlink_mesh_arrival_t *arrival);
+    /* The picked member of a channel is this node. Complete the call with zlink_mesh_complete_local. */
+    void (*picked_local)(void *context, zlink_outbound_call_t *call);
+    /* How many ready links serve the channel now. */
+    void (*members_changed)(void *context, const char *channel, size_t members);
+    void (*link_ready)(void *context, zlink_peer_link_t *link);
+    /* A link that was ready is gone, or (`link` NULL) an attempt to reach `address` failed. */
+    void (*link_lost)(void *context, zlink_peer_link_t *link, const char *address, const char *reason);
+    void *context;
+} zlink_mesh_events_t;
+
+typedef struct zlink_mesh_options {
+    zlink_reactor_t *reactor;
+    const zlink_tls_context_t *tls; /* NULL: plain, unauthenticated */
+    const zlink_node_identity_t *identity;
+    zlink_wire_role_t role;
+    const char *listen;       /* NULL: no listener */
+    const char *const *peers; /* addresses to dial */
+    size_t peer_count;
+    bool redial;                 /* false: one attempt per address (a tool) */
+    const char *const *channels; /* that this node serves */
+    size_t channel_count;
+    const char *const *spot_types; /* that it hosts */
+    size_t spot_type_count;
+    uint32_t max_body_bytes;
+    size_t outbound_bytes; /* of one connection, before senders wait */
+    uint32_t pending_max;
+    uint32_t connections_max; /* these three: of the listener, 0 = its default */
+    uint32_t connections_per_address_max;
+    uint32_t handshakes_max;
+    zlink_mesh_events_t events;
+} zlink_mesh_options_t;
+
+/* A configured address. */
+struct zlink_mesh_dialer {
+    zlink_mesh_t *mesh;
+    zlink_dialer_t *dialer;
+    zlink_peer_link_t *link;                         /* being opened or open through it */
+    char standby_for[ZLINK_WIRE_MESH_BYTES_MAX + 1]; /* the peer's name: a link to it exists that it dialled */
+    bool failure_told; /* one line for each time that the peer gets out of reach, not for each attempt */
+};
+
+struct zlink_mesh {
+    zlink_reactor_t *reactor;
+    zlink_mesh_options_t options;
+    zlink_node_identity_t identity;
+    zlink_wire_hello_t self; /* what this node says of itself; lists are the mesh's own */
+    zlink_listener_t *listener;
+    zlink_mesh_dialer_t *dialers;
+    size_t dialer_count;
+    struct zlink_peer_links links; /* all that are not gone */
+    zlink_peer_link_t *by_number;
+    uint64_t last_number;
+    LIST_HEAD(, zlink_link_end) ends; /* every connection of the mesh, admitted or not */
+    zlink_channel_routes_t *routes;
+    zlink_send_gates_t *gates; /* used by any thread */
+    zlink_pending_operations_t pending;
+    zlink_wire_channel_t *scratch_channels; /* where a peer's lists are decoded to */
+    zlink_wire_spot_type_t *scratch_spot_types;
+    uint8_t *scratch_envelope; /* ZLINK_FRAME_ENVELOPE_BYTES_MAX */
+    bool draining;
+    bool closing;
+    zlink_timer_t closing_check;
+    void (*closed)(void *context);
+    void *closed_context;
+};
+
+/* Reactor thread. Opens the listener and starts dialling. A refusal (a bad address, a port in use) is one line. */
+zlink_status_t zlink_mesh_create(const zlink_mesh_options_t *options, zlink_mesh_t **mesh, zlink_refusal_t *why);
+
+/* Any thread: the call is made on the reactor. See server/mesh/outbound_call.h. */
+void zlink_mesh_submit(zlink_mesh_t *mesh, zlink_outbound_call_t *call);
+
+/* Any thread. A one-way call for which somebody is ready and room is left counts as taken at once: true, and its maker
+ * need not wait for `completed` (which still comes, to give its memory back). False: nothing has happened, submit it.
+ */
+bool zlink_mesh_take(zlink_mesh_t *mesh, zlink_outbound_call_t *call);
+
+/* The answer of this node to a call that it picked itself for. Reactor thread. */
+void zlink_mesh_complete_local(zlink_mesh_t *mesh, uint64_t reply_route_id, zlink_status_t status,
+                               const zlink_call_answer_t *answer);
+
+/* Reactor thread. NULL where the link is gone. */
+zlink_peer_link_t *zlink_mesh_find_link(zlink_mesh_t *mesh, uint64_t number);
+
+/* Reactor thread. After an `arrived` that answered ZLINK_FRAME_WAIT. */
+void zlink_mesh_resume_intake(zlink_mesh_t *mesh);
+
+/* Reactor thread. Tells every peer that this node takes nothing new, admits nobody, dials nobody. */
+void zlink_mesh_drain(zlink_mesh_t *mesh);
+
+/* Reactor thread. Ends every pending call with ZLINK_SHUTTING_DOWN, closes every connection in order and calls `closed`
+ * (reactor thread, not inside this call) when the last one is gone. */
+void zlink_mesh_close(zlink_mesh_t *mesh, void (*closed)(void *context), void *context);
+
+/* Reactor thread, after `closed`. */
+void zlink_mesh_destroy(zlink_mesh_t *mesh);
+
+/* "127.0.0.1:7001" with the real port; NULL without a listener. */
+const char *zlink_mesh_address(const zlink_mesh_t *mesh);
+
+/* ---- between the mesh's own files ---- */
+
+/* Ends a call that is on no list of a link: takes it out of the pending table and calls `completed`. */
+void zlink_mesh_complete(zlink_mesh_t *mesh, zlink_outbound_call_t *call, zlink_status_t status,
+                         const zlink_call_answer_t *answer);
+
+/* mesh_admission.c: HELLO, ADMIT, REJECT, UPDATE and the connections' life. */
+extern const zlink_frame_connection_events_t zlink_mesh_connection_events;
+void zlink_mesh_connecting(zlink_dialer_t *dialer, zlink_stream_t *stream);
+void zlink_mesh_accepted(zlink_listener_t *listener, zlink_stream_t *stream);
+void zlink_mesh_send_update(zlink_peer_link_t *link);
+void zlink_mesh_close_link(zlink_peer_link_t *link, zlink_status_t status, const char *reason);
+
+/* mesh_links.c: links from their making to their end, and the routes over them. */
+zlink_peer_link_t *zlink_mesh_make_link(zlink_mesh_t *mesh, zlink_mesh_dialer_t *dialer);
+zlink_status_t zlink_mesh_set_peer(zlink_peer_link_t *link, const zlink_wire_hello_t *peer);
+zlink_peer_link_t *zlink_mesh_find_peer(zlink_mesh_t *mesh, const char *name, const zlink_peer_link_t *except);
+void zlink_mesh_link_ready(zlink_peer_link_t *link);
+void zlink_mesh_reroute(zlink_peer_link_t *link, const zlink_wire_update_t *update);
+/* The connection ends in order, and its link with it, now: the peer may take its time to let go of the socket. */
+void zlink_mesh_fail(zlink_link_end_t *end, zlink_status_t status, const char *reason);
+zlink_frame_verdict_t zlink_mesh_broken(zlink_link_end_t *end, const char *reason);
+void zlink_mesh_link_end_closed(zlink_link_end_t *end, zlink_status_t status, const char *reason);
+
+/* mesh_frames.c: what admitted connections carry. */
+zlink_frame_verdict_t zlink_mesh_on_frame(zlink_link_end_t *end, const zlink_frame_prefix_t *prefix,
+                                          const uint8_t *envelope, const uint8_t *payload, size_t payload_bytes);
+
+#endif

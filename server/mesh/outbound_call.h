@@ -1,0 +1,71 @@
+/*
+ * server/mesh/outbound_call.h: one call on its way to a peer.
+ *
+ * Whoever makes the call fills the first part, submits it to the mesh and leaves it alone until `completed` is called:
+ * once, on the reactor thread, with the call handed back. A one-way call is completed when a connection has taken it.
+ */
+#ifndef ZLINK_SERVER_OUTBOUND_CALL_H
+#define ZLINK_SERVER_OUTBOUND_CALL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include <zlink/status.h>
+
+#include "base/timer_wheel.h"
+#include "net/mailbox.h"
+#include "proto/wire.h"
+
+typedef struct zlink_outbound_call zlink_outbound_call_t;
+typedef struct zlink_peer_link zlink_peer_link_t;
+typedef struct zlink_mesh zlink_mesh_t;
+typedef struct zlink_send_gate zlink_send_gate_t;
+
+typedef enum zlink_call_route {
+    ZLINK_ROUTE_CHANNEL = 0, /* one ready member of the channel `name`, this node included */
+    ZLINK_ROUTE_NODE,        /* the ready peer of the name `node` */
+    ZLINK_ROUTE_LINK,        /* the link of the number `link_number` */
+} zlink_call_route_t;
+
+/* What came back. Valid during `completed`. */
+typedef struct zlink_call_answer {
+    const char *packet; /* name of the reply's packet; NULL unless the status is ZLINK_OK and it was a request */
+    const uint8_t *payload;
+    size_t payload_bytes;
+} zlink_call_answer_t;
+
+typedef void (*zlink_call_completed_t)(zlink_outbound_call_t *call, zlink_status_t status,
+                                       const zlink_call_answer_t *answer);
+
+struct zlink_outbound_call {
+    /* Filled by the maker; all strings and bytes stay valid until `completed`. */
+    zlink_call_route_t route;
+    bool one_way;
+    bool exclude_local; /* the caller holds the gate of its own node's part of the channel */
+    const char *node;
+    uint64_t link_number;
+    zlink_target_kind_t target;
+    const char *name;
+    const char *spot_id; /* "" for a channel */
+    const char *packet;
+    const uint8_t *payload;
+    size_t payload_bytes;
+    uint64_t deadline_ms; /* on the reactor's clock */
+    zlink_call_completed_t completed;
+
+    /* The mesh's own. */
+    zlink_mail_t mail;
+    zlink_mesh_t *mesh;
+    zlink_peer_link_t *link;
+    uint64_t reply_route_id; /* 0 while it is not registered */
+    zlink_timer_t timer;
+    zlink_send_gate_t *gate; /* of a one-way message that its sender does not wait for */
+    bool waiting;            /* for room on its link */
+    TAILQ_ENTRY(zlink_outbound_call) on_link;
+};
+
+TAILQ_HEAD(zlink_outbound_calls, zlink_outbound_call);
+
+#endif

@@ -1,0 +1,204 @@
+#include "server/mesh/peer_link.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/counters.h"
+#include "base/log.h"
+#include "server/mesh/mesh.h"
+
+ZLINK_COUNTER_DEFINE(requests_sent, ZLINK_COUNTER, "zlink.requests.sent", "Requests sent to peers");
+ZLINK_COUNTER_DEFINE(messages_sent, ZLINK_COUNTER, "zlink.messages.sent", "One-way messages sent to peers");
+ZLINK_COUNTER_DEFINE(replies_sent, ZLINK_COUNTER, "zlink.replies.sent", "Replies and error replies sent to peers");
+ZLINK_COUNTER_DEFINE(waits, ZLINK_COUNTER, "zlink.mesh_node.send_waits",
+                     "Calls that had to wait for room on their link");
+
+static zlink_status_t announce(zlink_link_end_t *end, const zlink_wire_announce_t *announcement)
+{
+    uint8_t envelope[ZLINK_WIRE_SMALL_ENVELOPE_MAX];
+    size_t size = 0;
+    zlink_frame_prefix_t prefix = {.kind = ZLINK_FRAME_ANNOUNCE};
+    zlink_status_t status = zlink_wire_announce_encode(announcement, envelope, sizeof(envelope), &size);
+    if (status == ZLINK_OK)
+        status = zlink_frame_connection_send_forced(end->connection, &prefix, envelope, (uint32_t)size, NULL, 0);
+    if (status != ZLINK_OK)
+        zlink_outgoing_names_withdraw(end->outgoing, announcement->kind, announcement->id);
+    return status;
+}
+
+/* The number of a target on this connection, announced first where it is new; 0 = it has to go inline. */
+static uint32_t target_number(zlink_link_end_t *end, zlink_target_kind_t kind, const char *name, const char *spot_id)
+{
+    bool is_new = false;
+    uint32_t number = zlink_outgoing_names_target(end->outgoing, kind, name, spot_id, &is_new);
+    if (!is_new)
+        return number;
+    zlink_wire_announce_t announcement = {.id = number, .kind = ZLINK_ANNOUNCE_TARGET, .target.kind = kind};
+    strcpy(announcement.target.name, name);
+    strcpy(announcement.target.spot_id, spot_id);
+    return announce(end, &announcement) == ZLINK_OK ? number : 0;
+}
+
+static uint32_t packet_number(zlink_link_end_t *end, const char *packet)
+{
+    bool is_new = false;
+    uint32_t number = zlink_outgoing_names_packet(end->outgoing, packet, &is_new);
+    if (!is_new)
+        return number;
+    zlink_wire_announce_t announcement = {.id = number, .kind = ZLINK_ANNOUNCE_PACKET};
+    strcpy(announcement.packet, packet);
+    return announce(end, &announcement) == ZLINK_OK ? number : 0;
+}
+
+/* The envelope of a call holds the names that have no number: usually none, and then nothing is encoded. */
+static zlink_status_t name_envelope(const zlink_outbound_call_t *call, bool target, bool packet, uint8_t *bytes,
+                                    size_t capacity, size_t *size)
+{
+    *size = 0;
+    if (!target && !packet)
+        return ZLINK_OK;
+    zlink_wire_call_t names = {.target.kind = ZLINK_TARGET_NONE};
+    if (target) {
+        names.target.kind = call->target;
+        strcpy(names.target.name, call->name);
+        strcpy(names.target.spot_id, call->spot_id);
+    }
+    if (packet)
+        strcpy(names.packet, call->packet);
+    return zlink_wire_call_encode(&names, bytes, capacity, size);
+}
+
+static zlink_status_t send_call(zlink_peer_link_t *link, const zlink_outbound_call_t *call)
+{
+    zlink_link_end_t *end = link->ends[ZLINK_CONNECTION_APPLICATION];
+    uint8_t envelope[ZLINK_WIRE_SMALL_ENVELOPE_MAX];
+    size_t envelope_bytes = 0;
+    zlink_frame_prefix_t prefix = {
+        .kind = call->one_way ? ZLINK_FRAME_SEND : ZLINK_FRAME_REQUEST,
+        .reply_route_id = call->one_way ? 0 : call->reply_route_id,
+        .target_id = target_number(end, call->target, call->name, call->spot_id),
+        .packet_id = packet_number(end, call->packet),
+    };
+    if (!call->one_way) {
+        uint64_t now_ms = zlink_reactor_now_ms(link->mesh->reactor);
+        if (now_ms >= call->deadline_ms)
+            return ZLINK_DEADLINE_EXCEEDED;
+        uint64_t left_ms = call->deadline_ms - now_ms;
+        prefix.deadline_ms = left_ms > INT32_MAX ? INT32_MAX : (uint32_t)left_ms;
+    }
+    zlink_status_t status =
+        name_envelope(call, prefix.target_id == 0, prefix.packet_id == 0, envelope, sizeof(envelope), &envelope_bytes);
+    if (status != ZLINK_OK)
+        return status;
+    return zlink_frame_connection_send(end->connection, &prefix, envelope, (uint32_t)envelope_bytes, call->payload,
+                                       (uint32_t)call->payload_bytes);
+}
+
+void zlink_peer_link_forget(zlink_peer_link_t *link, zlink_outbound_call_t *call)
+{
+    assert(call->link == link);
+    if (call->waiting) {
+        TAILQ_REMOVE(&link->waiting, call, on_link);
+        link->waiting_count--;
+        call->waiting = false;
+    } else {
+        TAILQ_REMOVE(&link->calls, call, on_link);
+    }
+    call->link = NULL;
+}
+
+/* A call that is on neither list yet, or the first that waits. True when the link took it or it has ended. */
+static bool try_submit(zlink_peer_link_t *link, zlink_outbound_call_t *call)
+{
+    zlink_status_t status = send_call(link, call);
+    if (status == ZLINK_CAPACITY_EXCEEDED)
+        return false;
+    if (call->waiting)
+        zlink_peer_link_forget(link, call);
+    if (status != ZLINK_OK || call->one_way) {
+        if (status == ZLINK_OK)
+            zlink_counter_add(&messages_sent, 1);
+        zlink_mesh_complete(link->mesh, call, status, NULL);
+        return true;
+    }
+    zlink_counter_add(&requests_sent, 1);
+    call->link = link;
+    TAILQ_INSERT_TAIL(&link->calls, call, on_link);
+    return true;
+}
+
+void zlink_peer_link_submit(zlink_peer_link_t *link, zlink_outbound_call_t *call)
+{
+    assert(link->state == ZLINK_LINK_READY);
+    if (call->payload_bytes > link->peer.max_body_bytes - ZLINK_WIRE_SMALL_ENVELOPE_MAX) {
+        zlink_mesh_complete(link->mesh, call, ZLINK_PROTOCOL_ERROR, NULL); /* the peer takes no message that long */
+        return;
+    }
+    /* First come, first served: nobody overtakes calls that wait for room. The first of them tries again now: where it
+     * was memory that was missing, no `drained` will come. */
+    zlink_peer_link_drained(link);
+    if (TAILQ_EMPTY(&link->waiting) && try_submit(link, call))
+        return;
+    if (link->waiting_count >= ZLINK_LINK_WAITING_MAX && !call->gate) { /* a gate has bounded its messages already */
+        zlink_mesh_complete(link->mesh, call, ZLINK_DEADLINE_EXCEEDED, NULL);
+        return;
+    }
+    zlink_counter_add(&waits, 1);
+    if (call->one_way)
+        zlink_reactor_timer_start(link->mesh->reactor, &call->timer, call->deadline_ms);
+    call->link = link;
+    call->waiting = true;
+    link->waiting_count++;
+    TAILQ_INSERT_TAIL(&link->waiting, call, on_link);
+}
+
+void zlink_peer_link_drained(zlink_peer_link_t *link)
+{
+    zlink_outbound_call_t *call;
+    while (link->state == ZLINK_LINK_READY && (call = TAILQ_FIRST(&link->waiting)) != NULL)
+        if (!try_submit(link, call))
+            return;
+}
+
+static void send_error(zlink_link_end_t *end, uint64_t reply_route_id, zlink_status_t status)
+{
+    zlink_frame_prefix_t prefix = {
+        .kind = ZLINK_FRAME_ERROR,
+        .reply_route_id = reply_route_id,
+        .error = zlink_frame_error_of(status),
+    };
+    zlink_frame_connection_send_forced(end->connection, &prefix, NULL, 0, NULL, 0);
+}
+
+void zlink_peer_link_reply(zlink_peer_link_t *link, uint64_t reply_route_id, zlink_status_t status, const char *packet,
+                           const uint8_t *payload, size_t payload_bytes)
+{
+    zlink_link_end_t *end = link->ends[ZLINK_CONNECTION_COMPLETION];
+    uint8_t envelope[ZLINK_WIRE_SMALL_ENVELOPE_MAX];
+    size_t envelope_bytes = 0;
+    if (link->state == ZLINK_LINK_CLOSING || !end || !end->connection)
+        return; /* nobody is there to read it */
+
+    zlink_counter_add(&replies_sent, 1);
+    if (status == ZLINK_OK && payload_bytes > link->peer.max_body_bytes - ZLINK_WIRE_SMALL_ENVELOPE_MAX)
+        status = ZLINK_CAPACITY_EXCEEDED;
+    if (status != ZLINK_OK) {
+        send_error(end, reply_route_id, status);
+        return;
+    }
+    zlink_frame_prefix_t prefix = {
+        .kind = ZLINK_FRAME_REPLY,
+        .reply_route_id = reply_route_id,
+        .packet_id = packet_number(end, packet),
+    };
+    if (prefix.packet_id == 0) {
+        zlink_wire_call_t names = {.target.kind = ZLINK_TARGET_NONE};
+        strcpy(names.packet, packet);
+        status = zlink_wire_call_encode(&names, envelope, sizeof(envelope), &envelope_bytes);
+    }
+    if (status == ZLINK_OK)
+        status = zlink_frame_connection_send_forced(end->connection, &prefix, envelope, (uint32_t)envelope_bytes,
+                                                    payload, (uint32_t)payload_bytes);
+    if (status != ZLINK_OK)
+        send_error(end, reply_route_id, status);
+}

@@ -1,0 +1,311 @@
+/*
+ * server/node_start.c: a node's start, in order: configuration, certificates, modules, reactor, workers, Spots and
+ * channels, mesh, control socket. Whatever is refused ends it with one line.
+ */
+#include "server/node.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "net/ring_features.h"
+#include "server/application/module_loader.h"
+
+#define JOBS_PER_CORE 128u /* the Balanced profile */
+#define PORT_TRIES    20u  /* for a port that a killed node has not let go of yet */
+#define PORT_WAIT_NS  100000000l
+
+const char *zlink_node_state_name(zlink_node_state_t state)
+{
+    switch (state) {
+    case ZLINK_NODE_PREPARING:
+        return "preparing";
+    case ZLINK_NODE_SERVING:
+        return "serving";
+    case ZLINK_NODE_DRAINING:
+        return "draining";
+    case ZLINK_NODE_STOPPED:
+        return "stopped";
+    }
+    return "unknown";
+}
+
+/* ---- start ---- */
+
+static zlink_status_t load_modules(zlink_node_t *node, const char *config_path, zlink_refusal_t *why)
+{
+    node->catalogue = zlink_catalogue_create();
+    if (!node->catalogue) {
+        zlink_refuse(why, "out of memory");
+        return ZLINK_CAPACITY_EXCEEDED;
+    }
+    for (size_t i = 0; i < node->config->module_count; i++) {
+        zlink_status_t status = zlink_module_loader_load(node->config->modules[i], node->catalogue, why);
+        if (status != ZLINK_OK) {
+            zlink_refusal_prefix(why, "%s: modules[%zu]: ", config_path, i);
+            return status;
+        }
+    }
+    return ZLINK_OK;
+}
+
+/* A refusal of TLS names the file; the person also wants to know which setting named that. */
+static const char *tls_setting(const zlink_config_t *config, const char *line)
+{
+    const struct {
+        const char *file, *setting;
+    } settings[] = {
+        {config->tls.certificate, "tls.certificate"},
+        {config->tls.key, "tls.key"},
+        {config->tls.ca, "tls.ca"},
+        {config->tls.crl, "tls.crl"},
+    };
+    const char *first = NULL, *setting = "tls";
+    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
+        const char *found = settings[i].file ? strstr(line, settings[i].file) : NULL;
+        if (found && (!first || found < first)) {
+            first = found;
+            setting = settings[i].setting;
+        }
+    }
+    return setting;
+}
+
+static zlink_status_t open_tls(zlink_node_t *node, const char *config_path, zlink_refusal_t *why)
+{
+    const zlink_config_t *config = node->config;
+    const zlink_tls_options_t options = {
+        .ca_file = config->tls.ca,
+        .certificate_file = config->tls.certificate,
+        .key_file = config->tls.key,
+        .crl_file = config->tls.crl,
+        .allow = config->tls.allow,
+        .allow_count = config->tls.allow_count,
+    };
+    if (config->transport == ZLINK_CONFIG_PLAIN) {
+        zlink_log(
+            ZLINK_LOG_WARN, "zlink.transport.plain", ZLINK_LOG_S("config", config_path),
+            ZLINK_LOG_S("meaning", "no encryption and no authentication: anybody who reaches the port is a peer"));
+        return ZLINK_OK;
+    }
+    zlink_status_t status = zlink_tls_context_create(&options, &node->tls, why);
+    if (status != ZLINK_OK) {
+        zlink_refusal_prefix(why, "%s: %s: ", config_path, tls_setting(config, why->line));
+        return status;
+    }
+    const zlink_peer_identity_t *identity = zlink_tls_context_identity(node->tls);
+    if (strcmp(identity->mesh, config->mesh) != 0)
+        zlink_refuse(why, "%s: tls.certificate: it belongs to mesh %s, not to %s", config_path, identity->mesh,
+                     config->mesh);
+    else if (strcmp(identity->name, config->name) != 0)
+        zlink_refuse(why, "%s: tls.certificate: it belongs to node %s, not to %s", config_path, identity->name,
+                     config->name);
+    else
+        return ZLINK_OK;
+    return ZLINK_NOT_CONFIGURED;
+}
+
+static zlink_status_t start_workers(zlink_node_t *node, zlink_refusal_t *why)
+{
+    const zlink_worker_pool_options_t options = {
+        .workers = node->config->workers,
+        .stack_bytes = node->config->limits.stack_bytes,
+        .stacks_max = node->config->limits.stacks,
+        .clock = node->clock,
+    };
+    return zlink_worker_pool_create(&options, &node->pool, why);
+}
+
+static void submit_to_mesh(void *context, zlink_outbound_call_t *call)
+{
+    const zlink_node_t *node = context;
+    zlink_mesh_submit(node->mesh, call);
+}
+
+static bool take_for_mesh(void *context, zlink_outbound_call_t *call)
+{
+    const zlink_node_t *node = context;
+    return zlink_mesh_take(node->mesh, call);
+}
+
+static const char *spot_home(void *context, const char *type)
+{
+    const zlink_config_t *config = ((const zlink_node_t *)context)->config;
+    for (size_t i = 0; i < config->spot_count; i++)
+        if (strcmp(config->spots[i].type, type) == 0)
+            return config->spots[i].node;
+    return NULL;
+}
+
+static uint32_t jobs_max(const zlink_node_t *node)
+{
+    zlink_worker_pool_stats_t stats;
+    if (node->config->limits.queued_jobs)
+        return node->config->limits.queued_jobs;
+    zlink_worker_pool_stats(node->pool, &stats);
+    return JOBS_PER_CORE * stats.workers;
+}
+
+static zlink_status_t start_host(zlink_node_t *node, const char *config_path, zlink_refusal_t *why)
+{
+    const zlink_config_t *config = node->config;
+    zlink_application_host_options_t options = {
+        .clock = node->clock,
+        .node_id = node->identity.node_id,
+        .policy = zlink_execution_lane_policy_default,
+        .request_timeout_ms = config->request_timeout_ms,
+        .send_timeout_ms = config->send_timeout_ms,
+        .message_bytes_max = config->limits.message_bytes,
+        .spots_max = config->limits.spots,
+        .jobs_max = jobs_max(node),
+        .outbound = {submit_to_mesh, take_for_mesh, spot_home, node},
+    };
+    options.policy.application_message_capacity = config->limits.application_messages;
+    options.policy.application_byte_capacity = config->limits.application_bytes;
+    options.policy.lifecycle_message_capacity = config->limits.lifecycle_messages;
+    options.policy.lifecycle_byte_capacity = config->limits.lifecycle_bytes;
+    options.policy.owner_time_budget_ms = config->owner_time_budget_ms;
+    zlink_status_t status = zlink_application_host_create(node->pool, node->catalogue, &options, &node->host, why);
+    if (status != ZLINK_OK)
+        zlink_refusal_prefix(why, "%s: modules: ", config_path);
+    return status;
+}
+
+/* What zlink_reactor_call brings to the reactor thread. */
+typedef struct zlink_node_errand {
+    zlink_node_t *node;
+    zlink_status_t status;
+    zlink_refusal_t *why;
+} zlink_node_errand_t;
+
+static void open_mesh(void *context)
+{
+    zlink_node_errand_t *errand = context;
+    zlink_node_t *node = errand->node;
+    const zlink_config_t *config = node->config;
+    const char *channels[ZLINK_CATALOGUE_TYPES_MAX];
+    const char *spot_types[ZLINK_CATALOGUE_TYPES_MAX];
+
+    for (size_t i = 0; i < node->catalogue->channel_count; i++)
+        channels[i] = node->catalogue->channels[i].type->name;
+    for (size_t i = 0; i < node->catalogue->spot_type_count; i++)
+        spot_types[i] = node->catalogue->spot_types[i].type->name;
+    const zlink_mesh_options_t options = {
+        .reactor = node->reactor,
+        .tls = node->tls,
+        .identity = &node->identity,
+        .role = ZLINK_ROLE_SERVER,
+        .listen = config->listen,
+        .peers = config->peers,
+        .peer_count = config->peer_count,
+        .redial = true,
+        .channels = channels,
+        .channel_count = node->catalogue->channel_count,
+        .spot_types = spot_types,
+        .spot_type_count = node->catalogue->spot_type_count,
+        .max_body_bytes = config->limits.message_bytes + ZLINK_FRAME_ENVELOPE_BYTES_MAX,
+        .outbound_bytes = config->limits.outbound_bytes,
+        .pending_max = config->limits.pending_operations,
+        .connections_max = config->limits.connections,
+        .connections_per_address_max = config->limits.connections_per_address,
+        .handshakes_max = config->limits.handshakes,
+        .events =
+            {
+                .arrived = zlink_ingress_arrived,
+                .picked_local = zlink_ingress_picked_local,
+                .members_changed = zlink_ingress_members_changed,
+                .context = &node->ingress,
+            },
+    };
+    zlink_ingress_init(&node->ingress, node->reactor, node->host);
+    errand->status = zlink_mesh_create(&options, &node->mesh, errand->why);
+    node->ingress.mesh = node->mesh;
+    if (errand->status == ZLINK_OK && config->control)
+        errand->status = zlink_control_open(node->reactor, config->control, node, &node->control, errand->why);
+}
+
+/* The kernel lets go of a killed node's ring, and with it of its port, a moment after the process: whoever starts the
+ * node again at once should not be refused for that. */
+static zlink_status_t serve(zlink_node_t *node, const char *config_path, zlink_refusal_t *why)
+{
+    zlink_node_errand_t errand = {node, ZLINK_OK, why};
+    for (unsigned tries = 0; tries < PORT_TRIES; tries++) {
+        zlink_reactor_call(node->reactor, open_mesh, &errand);
+        if (errand.status != ZLINK_ALREADY_EXISTS || node->mesh)
+            break;
+        nanosleep(&(struct timespec){.tv_nsec = PORT_WAIT_NS}, NULL);
+    }
+    if (errand.status != ZLINK_OK)
+        zlink_refusal_prefix(why, "%s: ", config_path);
+    return errand.status;
+}
+
+static zlink_status_t start_in_order(const char *config_path, zlink_node_t *node, zlink_refusal_t *why)
+{
+    zlink_status_t status = zlink_config_load(config_path, &node->config, why);
+    if (status != ZLINK_OK)
+        return status;
+    zlink_log_set_level(node->config->log_level);
+    zlink_log_set_node(node->config->name);
+    status = zlink_node_identity_make(&node->identity, node->config->mesh, node->config->name);
+    if (status != ZLINK_OK) {
+        zlink_refuse(why, "the kernel gives no random bytes");
+        return status;
+    }
+    status = open_tls(node, config_path, why);
+    if (status == ZLINK_OK)
+        status = load_modules(node, config_path, why);
+    if (status == ZLINK_OK)
+        status = zlink_reactor_create(
+            &(zlink_reactor_options_t){
+                .clock = node->clock,
+                .handshake_threads = node->config->limits.handshake_threads,
+                .handshakes_waiting = node->config->limits.handshakes_waiting,
+            },
+            &node->reactor, why);
+    if (status == ZLINK_OK)
+        status = start_workers(node, why);
+    if (status == ZLINK_OK)
+        status = start_host(node, config_path, why);
+    return status == ZLINK_OK ? serve(node, config_path, why) : status;
+}
+
+/* What whoever runs the node somewhere new wants to know first. */
+static void log_ring(const zlink_node_t *node)
+{
+    zlink_ring_surroundings_t surroundings;
+    char features[256];
+    zlink_ring_surroundings_read(&surroundings);
+    zlink_ring_features_text(zlink_reactor_features(node->reactor), features, sizeof(features));
+    bool unlimited = surroundings.memlock_bytes == UINT64_MAX;
+    zlink_log(ZLINK_LOG_INFO, "zlink.node.io_uring", ZLINK_LOG_S("kernel", surroundings.kernel),
+              ZLINK_LOG_S("features", features), ZLINK_LOG_I("seccomp", surroundings.seccomp),
+              ZLINK_LOG_I("memlock_kib", unlimited ? -1 : (int64_t)(surroundings.memlock_bytes / 1024)));
+}
+
+zlink_status_t zlink_node_start(const char *config_path, zlink_node_t *node, zlink_refusal_t *why)
+{
+    memset(node, 0, sizeof(*node));
+    node->clock = &zlink_clock_system;
+    node->started_ms = zlink_clock_now_ms(node->clock);
+    node->progress_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (node->progress_fd < 0) {
+        zlink_refuse(why, "eventfd: %s", strerror(errno));
+        return ZLINK_CAPACITY_EXCEEDED;
+    }
+    zlink_status_t status = start_in_order(config_path, node, why);
+    if (status != ZLINK_OK)
+        return status; /* the process ends now: there is nothing that a half-started node could lose */
+    atomic_store(&node->state, ZLINK_NODE_SERVING);
+    log_ring(node);
+    zlink_log(ZLINK_LOG_INFO, "zlink.node.serving", ZLINK_LOG_S("mesh", node->identity.mesh),
+              ZLINK_LOG_S("node_id", node->identity.node_id),
+              ZLINK_LOG_S("listen", zlink_mesh_address(node->mesh) ? zlink_mesh_address(node->mesh) : "none"),
+              ZLINK_LOG_I("peers", node->config->peer_count), ZLINK_LOG_I("modules", node->config->module_count));
+    return ZLINK_OK;
+}

@@ -1,0 +1,93 @@
+/*
+ * server/node_stop.c: a node's end: drain, last turns, links, then everything in the reverse order of the start.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "server/node.h"
+
+static void stage_ended(void *context)
+{
+    zlink_node_t *node = context;
+    uint64_t one = 1;
+    ssize_t written = write(node->progress_fd, &one, sizeof(one));
+    (void)written; /* an eventfd that is neither full nor closed takes eight bytes */
+}
+
+/* True when the stage ended; false when the time is over or another signal came. */
+static bool wait_stage(zlink_node_t *node, uint64_t deadline_ms, int signal_fd)
+{
+    for (;;) {
+        struct pollfd fds[2] = {{node->progress_fd, POLLIN, 0}, {signal_fd, POLLIN, 0}};
+        uint64_t now_ms = zlink_clock_now_ms(node->clock);
+        int timeout = now_ms >= deadline_ms ? 0 : (int)(deadline_ms - now_ms);
+        int ready = poll(fds, 2, timeout);
+        uint64_t count;
+        if (ready < 0 && errno != EINTR)
+            return false;
+        if (fds[0].revents && read(node->progress_fd, &count, sizeof(count)) == (ssize_t)sizeof(count))
+            return true;
+        if (ready > 0 && fds[1].revents) {
+            zlink_log(ZLINK_LOG_WARN, "zlink.node.forced", ZLINK_LOG_S("reason", "a second signal"));
+            return false;
+        }
+        if (ready == 0 && now_ms >= deadline_ms) {
+            zlink_log(ZLINK_LOG_WARN, "zlink.node.forced", ZLINK_LOG_S("reason", "DeadlineExceeded"));
+            return false;
+        }
+    }
+}
+
+static void begin_draining(void *context)
+{
+    zlink_node_t *node = context;
+    node->ingress.draining = true;
+    zlink_mesh_drain(node->mesh);
+}
+
+static void close_mesh(void *context)
+{
+    zlink_node_t *node = context;
+    zlink_mesh_close(node->mesh, stage_ended, node);
+}
+
+static void destroy_mesh(void *context)
+{
+    zlink_node_t *node = context;
+    zlink_control_close(node->control);
+    zlink_mesh_destroy(node->mesh);
+    node->mesh = NULL;
+}
+
+bool zlink_node_stop(zlink_node_t *node, uint32_t timeout_ms, int signal_fd)
+{
+    uint64_t deadline_ms = zlink_clock_now_ms(node->clock) + timeout_ms;
+    atomic_store(&node->state, ZLINK_NODE_DRAINING);
+    zlink_log(ZLINK_LOG_INFO, "zlink.node.draining", ZLINK_LOG_I("timeout_ms", timeout_ms));
+
+    zlink_reactor_call(node->reactor, begin_draining, node);
+    zlink_application_host_when_idle(node->host, stage_ended, node);
+    if (!wait_stage(node, deadline_ms, signal_fd))
+        return false;
+    zlink_application_host_close(node->host, stage_ended, node);
+    if (!wait_stage(node, deadline_ms, signal_fd))
+        return false;
+    /* Replies that are still in the mailbox were posted before this errand, so they go out first. */
+    zlink_reactor_call(node->reactor, close_mesh, node);
+    if (!wait_stage(node, deadline_ms, signal_fd))
+        return false;
+
+    zlink_reactor_call(node->reactor, destroy_mesh, node);
+    zlink_reactor_destroy(node->reactor);
+    zlink_worker_pool_destroy(node->pool);
+    zlink_application_host_destroy(node->host);
+    zlink_tls_context_destroy(node->tls);
+    zlink_catalogue_destroy(node->catalogue);
+    zlink_config_free(node->config);
+    close(node->progress_fd);
+    atomic_store(&node->state, ZLINK_NODE_STOPPED);
+    zlink_log(ZLINK_LOG_INFO, "zlink.node.stopped", ZLINK_LOG_S("outcome", "Stopped"), ZLINK_LOG_S("reason", "None"));
+    return true;
+}
