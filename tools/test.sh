@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Everything that is tested: the whole suite as gcc ships it, under the address and undefined-behaviour sanitizers and under
-# the thread sanitizer, the fuzz targets for a minute each, the container tests where there is an engine, and the lints. The
-# last line adds all of it up.
+# the thread sanitizer, the fuzz targets for a minute each, one short round of the benchmarks (that they run, not how fast),
+# the container tests where there is an engine, and the lints. The last line adds all of it up.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -60,6 +60,7 @@ step release build_and_run release .
 step asan build_and_run asan .
 step tsan build_and_run tsan .
 step fuzz check tools/fuzz.sh 60
+step bench check ./dev bench --quick
 step lint check tools/lint.sh all
 step verification check tools/check_verification.sh
 

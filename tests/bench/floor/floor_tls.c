@@ -49,4 +49,12 @@ void floor_tls_init(floor_tls_t *tls, bool server, const char *certificates, con
         floor_die("%s cannot be used", path);
     mbedtls_ssl_conf_ciphersuites(&tls->config, strcmp(cipher, "aes128") == 0 ? aes128 : chacha);
     mbedtls_ssl_conf_curves(&tls->config, curves);
+    if (server) {
+        mbedtls_ssl_ticket_init(&tls->tickets);
+        if (mbedtls_ssl_ticket_setup(&tls->tickets, mbedtls_ctr_drbg_random, &tls->random, MBEDTLS_CIPHER_AES_256_GCM,
+                                     3600))
+            floor_die("no tickets");
+        mbedtls_ssl_conf_session_tickets_cb(&tls->config, mbedtls_ssl_ticket_write, mbedtls_ssl_ticket_parse,
+                                            &tls->tickets);
+    }
 }

@@ -9,6 +9,7 @@
 #include <mbedtls/entropy.h>
 #include <mbedtls/pk.h>
 #include <mbedtls/ssl.h>
+#include <mbedtls/ssl_ticket.h>
 #include <mbedtls/x509_crt.h>
 #include <stdbool.h>
 
@@ -18,6 +19,7 @@ typedef struct floor_tls {
     mbedtls_x509_crt ca, certificate;
     mbedtls_pk_context key;
     mbedtls_ssl_config config;
+    mbedtls_ssl_ticket_context tickets; /* a server's */
 } floor_tls_t;
 
 /* `certificates` is a folder with ca.pem and NAME.pem, NAME.key; `cipher` is "chacha" or "aes128". */

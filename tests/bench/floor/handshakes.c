@@ -1,6 +1,7 @@
 /*
- * handshakes.c: full mutual TLS 1.2 handshakes, one after the other on each of a few threads: TCP connect, handshake,
- * close. The same client measures the node (any peer certificate of the mesh will do) and its own plain server.
+ * handshakes.c: mutual TLS 1.2 handshakes, full or (--resume 1) resumed by ticket, one after the other on each of a few
+ * threads: TCP connect, handshake, close. The same client measures the node (any peer certificate of the mesh will do)
+ * and its own plain server.
  *
  *   bench_handshakes serve --port P --certs DIR --name NAME --threads T
  *   bench_handshakes dial --port P … --count N --server-pid PID --param TEXT
@@ -19,11 +20,11 @@
 #define THREADS_MAX 16
 
 static struct options {
-    bool server;
+    bool server, resume;
     int port, threads, count;
     const char *certificates, *name, *param;
     pid_t server_pid;
-} options = {false, 7300, 1, 100, ".", "floor", "", 0};
+} options = {false, false, 7300, 1, 100, ".", "floor", "", 0};
 
 static struct sockaddr_in address;
 static int listener;
@@ -42,8 +43,14 @@ static int tls_receive(void *context, unsigned char *bytes, size_t size)
     return got < 0 ? MBEDTLS_ERR_SSL_INTERNAL_ERROR : (int)got;
 }
 
-/* The handshake's result. */
-static int handshake(const floor_tls_t *tls, int *fd)
+/* What a dialing thread keeps for its next handshake. */
+typedef struct ticket {
+    mbedtls_ssl_session session;
+    bool there;
+} ticket_t;
+
+/* The handshake's result. `ticket` is NULL where none is offered or kept. */
+static int handshake(const floor_tls_t *tls, int *fd, ticket_t *ticket)
 {
     const int on = 1;
     mbedtls_ssl_context ssl;
@@ -52,7 +59,15 @@ static int handshake(const floor_tls_t *tls, int *fd)
     if (mbedtls_ssl_setup(&ssl, &tls->config))
         floor_die("TLS set-up");
     mbedtls_ssl_set_bio(&ssl, fd, tls_send, tls_receive, NULL);
+    if (ticket && ticket->there && mbedtls_ssl_set_session(&ssl, &ticket->session))
+        floor_die("the session cannot be offered");
     int result = mbedtls_ssl_handshake(&ssl);
+    if (ticket && result == 0 && !ticket->there) {
+        mbedtls_ssl_session_init(&ticket->session);
+        if (mbedtls_ssl_get_session(&ssl, &ticket->session))
+            floor_die("the session cannot be kept");
+        ticket->there = true;
+    }
     mbedtls_ssl_free(&ssl);
     return result;
 }
@@ -66,16 +81,16 @@ static floor_tls_t *make_tls(void)
     return tls;
 }
 
-static void *serve(void *unused)
+/* All threads of the server share one context, or a ticket would only be good for the thread that wrote it. */
+static void *serve(void *context)
 {
-    floor_tls_t *tls = make_tls();
-    (void)unused;
+    const floor_tls_t *tls = context;
     for (;;) {
         char byte;
         int fd = accept(listener, NULL, NULL);
         if (fd < 0)
             continue;
-        if (handshake(tls, &fd) == 0 && recv(fd, &byte, 1, 0) < 0)
+        if (handshake(tls, &fd, NULL) == 0 && recv(fd, &byte, 1, 0) < 0)
             errno = 0;
         close(fd);
     }
@@ -85,6 +100,7 @@ static void *serve(void *unused)
 static void *dial(void *context)
 {
     const struct linger at_once = {1, 0};
+    ticket_t ticket = {.there = false};
     for (int i = 0; i < options.count / options.threads; i++) {
         int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), tries = 0;
         while (connect(fd, (const struct sockaddr *)&address, sizeof(address))) {
@@ -92,7 +108,7 @@ static void *dial(void *context)
             if (++tries > 200)
                 floor_die("port %d: %s", options.port, strerror(errno));
         }
-        int result = handshake(context, &fd);
+        int result = handshake(context, &fd, options.resume ? &ticket : NULL);
         if (result)
             floor_die("handshake: -0x%x", (unsigned)-result);
         setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
@@ -142,6 +158,8 @@ static void read_options(int count, char **arguments)
             options.count = atoi(value);
         else if (strcmp(key, "--server-pid") == 0)
             options.server_pid = pb_spid[0] = atoi(value);
+        else if (strcmp(key, "--resume") == 0)
+            options.resume = atoi(value) != 0;
         else if (strcmp(key, "--param") == 0)
             options.param = value;
         else
@@ -154,16 +172,17 @@ static void read_options(int count, char **arguments)
 static void listen_and_serve(void)
 {
     const int on = 1;
+    floor_tls_t *tls = make_tls();
     pthread_t thread;
     listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     if (bind(listener, (struct sockaddr *)&address, sizeof(address)) || listen(listener, 1024))
         floor_die("port %d: %s", options.port, strerror(errno));
     for (int i = 1; i < options.threads; i++) {
-        if (pthread_create(&thread, NULL, serve, NULL))
+        if (pthread_create(&thread, NULL, serve, tls))
             floor_die("no thread");
     }
-    serve(NULL);
+    serve(tls);
 }
 
 int main(int count, char **arguments)

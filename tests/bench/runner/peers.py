@@ -132,7 +132,7 @@ class Grpc(Peer):
                          "FOLDER/bench.grpc.pb.cc $(pkg-config --cflags --libs grpc++ protobuf) -lpthread"]),)
 
     def run(self, row, seconds):
-        mode = {"request_reply": "unary", "fan": "unary", "one_way": "sink", "handshakes": "hs"}.get(row.kind)
+        mode = {"request_reply": "unary", "fan": "unary", "one_way": "sink", "handshakes": "hs", "resumed": "hs"}.get(row.kind)
         if mode is None:
             return None
         if mode == "unary" and row.outstanding == 1:
@@ -163,7 +163,7 @@ class Erlang(Peer):
 
     def run(self, row, seconds):
         what = {"request_reply": f"{{rr,{row.outstanding}}}", "one_way": f"{{ow,{row.size}}}",
-                "fan": "{n4,ssl}" if row.tls else "{n4,gen_tcp}", "handshakes": "e4"}.get(row.kind)
+                "fan": "{n4,ssl}" if row.tls else "{n4,gen_tcp}", "handshakes": "e4", "resumed": "e4"}.get(row.kind)
         if what is None:
             return None
         self.runs += 1
@@ -239,7 +239,7 @@ class Floor:
         pass
 
     def run(self, row, seconds):
-        if row.kind == "handshakes":
+        if row.kind in ("handshakes", "resumed"):
             return self._handshakes(row)
         if row.kind not in ("request_reply", "one_way", "fan"):
             return None
@@ -253,19 +253,20 @@ class Floor:
                  str(row.connections), "--outstanding", str(row.outstanding), "--seconds", str(seconds),
                  "--server-pid", str(server.pid)], self.folder, self.log, seconds * 3 + 30))
 
-    def dial(self, port, pid, certificates, name, count):
-        """Full handshakes with whoever listens there."""
+    def dial(self, port, pid, certificates, name, count, resume=False):
+        """Handshakes, full or resumed, with whoever listens there."""
         program = os.path.join(self.programs, "bench_handshakes")
         return by_param(run_lines([program, "dial", "--port", str(port), "--certs", certificates, "--name", name,
-                                   "--threads", "4", "--count", str(count), "--server-pid", str(pid)], self.folder,
-                                  self.log))[0]
+                                   "--threads", "4", "--count", str(count), "--server-pid", str(pid), "--resume", str(int(resume))],
+                                  self.folder, self.log))[0]
 
     def _handshakes(self, row):
         port = free_port()
         with Server([os.path.join(self.programs, "bench_handshakes"), "serve", "--port", str(port), "--certs",
                      self.certificates, "--name", "server", "--threads", "4"], self.folder, self.log) as server:
             time.sleep(0.1)
-            return self.dial(port, server.pid, self.certificates, "client", row.size)
+            return self.dial(port, server.pid, self.certificates, "client", row.size,
+                             row.kind == "resumed")
 
 
 MESH_PEERS = (Zmq, Nats, Erlang, Grpc)
