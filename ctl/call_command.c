@@ -78,7 +78,7 @@ static uint32_t number_argument(struct argp_state *state, const char *name, cons
     zlink_refusal_t why = {""};
     uint64_t value = 1;
     if (!zlink_config_value_integer(text, 1, max, &value, &why))
-        argp_error(state, "--%s: \"%s\" %s", name, text, why.line);
+        argp_error(state, "--%s: %s", name, why.line);
     return (uint32_t)value;
 }
 
@@ -87,7 +87,7 @@ static uint32_t duration_argument(struct argp_state *state, const char *text)
     zlink_refusal_t why = {""};
     uint64_t value_ms = 1;
     if (!zlink_config_value_duration_ms(text, 1, INT32_MAX, &value_ms, &why))
-        argp_error(state, "--timeout: \"%s\" %s", text, why.line);
+        argp_error(state, "--timeout: %s", why.line);
     return (uint32_t)value_ms;
 }
 
@@ -300,6 +300,23 @@ static void print_replies(zlink_kept_replies_t *kept, const char *proto)
     }
 }
 
+/* One call that failed is a sentence, not a statistic. */
+static void print_failure(const zlink_call_options_t *options, const zlink_load_result_t *result)
+{
+    const zlink_load_options_t *load = &options->load;
+    int status = 1;
+    while (status < ZLINK_STATUS_COUNT - 1 && !result->by_status[status])
+        status++;
+    const char *hint = "";
+    if (status == ZLINK_NOT_FOUND)
+        hint = " (no channel, Spot type or handler of that name there, or the handler said so; the node's log tells "
+               "which)";
+    else if (status == ZLINK_PROTOCOL_ERROR)
+        hint = " (the message or the reply could not be decoded; is a text longer than its max_size?)";
+    fprintf(stderr, "zlinkctl: %s%s%s %s: %s%s\n", load->name, *load->spot_id ? "/" : "", load->spot_id, load->packet,
+            zlink_status_name((zlink_status_t)status), hint);
+}
+
 static void print_summary(const zlink_load_options_t *load, const zlink_load_result_t *result, bool json)
 {
     uint64_t ok = result->by_status[ZLINK_OK];
@@ -320,8 +337,9 @@ static void print_summary(const zlink_load_options_t *load, const zlink_load_res
         printf("}}\n");
         return;
     }
-    printf("calls=%u ok=%llu seconds=%.3f per_second=%.0f p50_us=%u p99_us=%u max_us=%u", load->count,
-           (unsigned long long)ok, result->seconds, rate, result->p50_us, result->p99_us, result->max_us);
+    printf("calls=%u ok=%llu seconds=%.3f per_second=%.0f", load->count, (unsigned long long)ok, result->seconds, rate);
+    if (ok)
+        printf(" p50_us=%u p99_us=%u max_us=%u", result->p50_us, result->p99_us, result->max_us);
     for (int i = 1; i < ZLINK_STATUS_COUNT; i++)
         if (result->by_status[i])
             printf(" %s=%llu", zlink_status_name((zlink_status_t)i), (unsigned long long)result->by_status[i]);
@@ -357,7 +375,9 @@ static int run(zlink_call_options_t *options)
     if (status != ZLINK_OK)
         goto done;
     print_replies(&kept, options->proto);
-    if (options->load.count > 1 || options->json || result.by_status[ZLINK_OK] != options->load.count)
+    if (options->load.count == 1 && !options->json && !result.by_status[ZLINK_OK])
+        print_failure(options, &result);
+    else if (options->load.count > 1 || options->json)
         print_summary(&options->load, &result, options->json);
     code = result.by_status[ZLINK_OK] == options->load.count ? 0 : 1;
 done:

@@ -7,6 +7,7 @@
 
 #include <zlink/node.h>
 
+#include "base/standard_files.h"
 #include "ctl/certs.h"
 #include "ctl/check.h"
 #include "ctl/commands.h"
@@ -32,9 +33,20 @@ static int usage(FILE *stream, int code)
     return code;
 }
 
+/* The command's own help and complaints begin with both words. */
+static int run(size_t command, int argc, char **argv)
+{
+    static char name[64];
+    snprintf(name, sizeof(name), "zlinkctl %s", commands[command].name);
+    argv[1] = name;
+    return commands[command].run(argc - 1, argv + 1);
+}
+
 int main(int argc, char **argv)
 {
     signal(SIGPIPE, SIG_IGN);
+    if (!zlink_standard_files_open())
+        return 1;
     if (argc < 2)
         return usage(stderr, 2);
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-?") == 0)
@@ -45,7 +57,7 @@ int main(int argc, char **argv)
     }
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
         if (strcmp(argv[1], commands[i].name) == 0)
-            return commands[i].run(argc - 1, argv + 1);
+            return run(i, argc, argv);
     fprintf(stderr, "zlinkctl: unknown command: %s\n", argv[1]);
     return usage(stderr, 2);
 }

@@ -39,7 +39,8 @@ static void link_lost(void *context, zlink_peer_link_t *link, const char *addres
         client->ready--;
         return;
     }
-    zlink_refuse(&client->last_failure, "%s: %s", address, reason);
+    bool named = strncmp(reason, address, strlen(address)) == 0;
+    zlink_refuse(&client->last_failure, "%s%s%s", named ? "" : address, named ? "" : ": ", reason);
     if (!client->options.reconnect)
         tell(client); /* an attempt failed, and there is no second one */
 }

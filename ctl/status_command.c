@@ -124,6 +124,20 @@ static void print_names(const char *title, const cJSON *list)
     printf("%s\n", cJSON_GetArraySize(list) ? "" : " none");
 }
 
+/* All of zlink.mesh_node.messages.dropped.*: what arrived and reached no handler. */
+static double dropped_messages(const cJSON *counters)
+{
+    static const char prefix[] = "zlink.mesh_node.messages.dropped.";
+    const cJSON *counter;
+    double dropped = 0;
+    cJSON_ArrayForEach(counter, counters)
+    {
+        if (counter->string && strncmp(counter->string, prefix, sizeof(prefix) - 1) == 0)
+            dropped += counter->valuedouble;
+    }
+    return dropped;
+}
+
 static void print_for_people(const cJSON *status)
 {
     const cJSON *process = cJSON_GetObjectItemCaseSensitive(status, "process");
@@ -140,9 +154,15 @@ static void print_for_people(const cJSON *status)
     cJSON_ArrayForEach(link, cJSON_GetObjectItemCaseSensitive(status, "links"))
         printf("%-10s %s %s %s %s\n", "link", text_of(link, "state"), text_of(link, "peer"), text_of(link, "address"),
                text_of(link, "cipher"));
-    printf("%-10s %.0f Spots, %.0f handlers ended, %.0f failed, %.0f live\n", "work",
+    cJSON_ArrayForEach(link, cJSON_GetObjectItemCaseSensitive(status, "peers"))
+    {
+        if (strcmp(text_of(link, "state"), "dialling") == 0)
+            printf("%-10s dialling %s\n", "link", text_of(link, "address"));
+    }
+    printf("%-10s %.0f Spots, %.0f handlers ended, %.0f failed, %.0f live, %.0f messages dropped\n", "work",
            number_of(counters, "zlink.spot.count"), number_of(counters, "zlink.handlers.completed"),
-           number_of(counters, "zlink.handlers.failed"), number_of(counters, "zlink.handlers.live"));
+           number_of(counters, "zlink.handlers.failed"), number_of(counters, "zlink.handlers.live"),
+           dropped_messages(counters));
 }
 
 int zlink_ctl_status(int argc, char **argv)

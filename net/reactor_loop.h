@@ -12,7 +12,7 @@
 #define ZLINK_NET_REACTOR_LOOP_H
 
 #include "net/buffer_ring.h"
-#include "net/log_gate.h"
+#include "base/log_gate.h"
 #include "net/reactor.h"
 #include "net/ring_compat.h"
 #include "net/tick_task.h"

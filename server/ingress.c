@@ -7,6 +7,7 @@
 #include "base/counters.h"
 #include "base/log.h"
 #include "server/application/channel_host.h"
+#include "server/application/dispatch_error.h"
 #include "server/application/full_queue.h"
 #include "server/application/spot_registry.h"
 
@@ -76,12 +77,32 @@ static zlink_frame_verdict_t refuse(const zlink_mesh_arrival_t *arrival, zlink_s
 {
     if (counter)
         zlink_counter_add(counter, 1);
-    zlink_log(ZLINK_LOG_DEBUG, "zlink.dispatch_error", ZLINK_LOG_S("reason", reason),
-              ZLINK_LOG_S("target", arrival->name), ZLINK_LOG_S("packet", arrival->packet),
-              ZLINK_LOG_S("source", arrival->link->peer.node_id));
+    zlink_dispatch_error_log(&(zlink_dispatch_error_t){
+        .reason = reason,
+        .target = arrival->name,
+        .spot_id = arrival->spot_id,
+        .packet = arrival->packet,
+        .source = arrival->link->peer.node_id,
+        .detail = zlink_status_name(status),
+    });
     if (arrival->reply_route_id)
         zlink_peer_link_reply(arrival->link, arrival->reply_route_id, status, "", NULL, 0);
     return ZLINK_FRAME_TAKEN;
+}
+
+/* What of the target is missing: the four look alike to the sender, but not to the person who mends it. */
+static const char *why_not_found(const zlink_mesh_arrival_t *arrival, const zlink_ingress_target_t *target,
+                                 bool one_way)
+{
+    zlink_handler_kind_t other = one_way ? ZLINK_HANDLER_REQUEST : ZLINK_HANDLER_SEND;
+    const zlink_handler_table_t *handlers = NULL;
+    if (target->channel)
+        handlers = &target->channel->channel->handlers;
+    else if (target->spot_type)
+        handlers = &target->spot_type->handlers;
+    if (!handlers)
+        return arrival->target == ZLINK_TARGET_CHANNEL ? "no_channel" : "no_spot_type";
+    return zlink_handler_table_find(handlers, other, arrival->packet) ? "wrong_kind" : "no_handler";
 }
 
 zlink_frame_verdict_t zlink_ingress_arrived(void *context, const zlink_mesh_arrival_t *arrival)
@@ -94,7 +115,7 @@ zlink_frame_verdict_t zlink_ingress_arrived(void *context, const zlink_mesh_arri
     if (ingress->draining)
         return refuse(arrival, ZLINK_SHUTTING_DOWN, &shutdown_drops, "shutdown");
     if (!find_target(host, arrival->target, arrival->name, arrival->packet, one_way, &target))
-        return refuse(arrival, ZLINK_NOT_FOUND, &no_handler, "no_handler");
+        return refuse(arrival, ZLINK_NOT_FOUND, &no_handler, why_not_found(arrival, &target, one_way));
     if (!zlink_application_job_queue_take(&host->job_queue)) {
         zlink_counter_add(&permit_waits, 1);
         return ZLINK_FRAME_WAIT;
@@ -116,7 +137,7 @@ zlink_frame_verdict_t zlink_ingress_arrived(void *context, const zlink_mesh_arri
         return ZLINK_FRAME_TAKEN;
     zlink_invocation_free(invocation);
     return refuse(arrival, zlink_full_queue_status(status, one_way, true), one_way ? &backpressure : NULL,
-                  zlink_status_name(status));
+                  status == ZLINK_CAPACITY_EXCEEDED ? "backpressure" : "stale_target");
 }
 
 /* ---- from this node, which the mesh picked as a channel's member ---- */

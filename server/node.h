@@ -10,6 +10,7 @@
 #define ZLINK_SERVER_NODE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <zlink/node.h>
@@ -43,9 +44,11 @@ typedef struct zlink_node {
     zlink_application_host_t *host;
     zlink_ingress_t ingress;
     zlink_mesh_t *mesh;
+    _Atomic bool mesh_open; /* handlers may reach `mesh`: those that a channel's on_start woke run before it is there */
     zlink_control_t *control;
     _Atomic int state;
     uint64_t started_ms;
+    uint64_t draining_since_ms;
     int progress_fd; /* an eventfd: a stage of the stop has ended */
 } zlink_node_t;
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/standard_files.h"
 #include "server/node.h"
 
 /* Every thread made later inherits the mask, so signals come to the signalfd and nowhere else. */
@@ -37,9 +38,9 @@ int zlink_node_run(const char *config_path)
 {
     static zlink_node_t node; /* threads may still read it while a forced stop ends the process */
     zlink_refusal_t why = {""};
-    int signal_fd = open_signals();
+    int signal_fd = zlink_standard_files_open() ? open_signals() : -1;
     if (signal_fd < 0) {
-        fprintf(stderr, "zlink-node: signals: %s\n", strerror(errno));
+        fprintf(stderr, "zlink-node: standard files and signals: %s\n", strerror(errno));
         return 1;
     }
     if (zlink_node_start(config_path, &node, &why) != ZLINK_OK) {

@@ -121,16 +121,21 @@ static zlink_status_t start_workers(zlink_node_t *node, zlink_refusal_t *why)
     return zlink_worker_pool_create(&options, &node->pool, why);
 }
 
+/* A channel's on_start, and whatever it woke, may call before there is a mesh. */
 static void submit_to_mesh(void *context, zlink_outbound_call_t *call)
 {
+    static const zlink_call_answer_t nothing;
     const zlink_node_t *node = context;
-    zlink_mesh_submit(node->mesh, call);
+    if (atomic_load_explicit(&node->mesh_open, memory_order_acquire))
+        zlink_mesh_submit(node->mesh, call);
+    else
+        call->completed(call, ZLINK_UNAVAILABLE, &nothing);
 }
 
 static bool take_for_mesh(void *context, zlink_outbound_call_t *call)
 {
     const zlink_node_t *node = context;
-    return zlink_mesh_take(node->mesh, call);
+    return atomic_load_explicit(&node->mesh_open, memory_order_acquire) && zlink_mesh_take(node->mesh, call);
 }
 
 static const char *spot_home(void *context, const char *type)
@@ -225,6 +230,7 @@ static void open_mesh(void *context)
     zlink_ingress_init(&node->ingress, node->reactor, node->host);
     errand->status = zlink_mesh_create(&options, &node->mesh, errand->why);
     node->ingress.mesh = node->mesh;
+    atomic_store_explicit(&node->mesh_open, node->mesh != NULL, memory_order_release);
     if (errand->status == ZLINK_OK && config->control)
         errand->status = zlink_control_open(node->reactor, config->control, node, &node->control, errand->why);
 }

@@ -28,6 +28,7 @@ static void add_process(cJSON *status, const zlink_node_t *node)
 
 static void add_links(cJSON *status, const zlink_node_t *node)
 {
+    static const char *const roles[] = {"not known yet", "client", "server"};
     static const char *const states[] = {"opening", "completing", "ready", "closing"};
     const zlink_mesh_t *mesh = node->mesh;
     const zlink_peer_link_t *link;
@@ -45,7 +46,7 @@ static void add_links(cJSON *status, const zlink_node_t *node)
         cJSON_AddStringToObject(entry, "peer", link->peer.node_id);
         cJSON_AddStringToObject(entry, "name", link->name);
         cJSON_AddStringToObject(entry, "state", states[link->state]);
-        cJSON_AddStringToObject(entry, "role", link->peer.role == ZLINK_ROLE_CLIENT ? "client" : "server");
+        cJSON_AddStringToObject(entry, "role", roles[link->peer.role]);
         cJSON_AddBoolToObject(entry, "dialled_here", link->dialled);
         cJSON_AddBoolToObject(entry, "draining", link->peer.draining);
         cJSON_AddNumberToObject(entry, "ready_ms",
@@ -56,6 +57,27 @@ static void add_links(cJSON *status, const zlink_node_t *node)
             cJSON_AddStringToObject(entry, "cipher", zlink_stream_cipher(stream));
             cJSON_AddNumberToObject(entry, "outbound_bytes", (double)zlink_stream_outbound_bytes(stream));
         }
+    }
+}
+
+/* The configured addresses, also those that were never reached. */
+static void add_peers(cJSON *status, const zlink_mesh_t *mesh)
+{
+    cJSON *peers = cJSON_AddArrayToObject(status, "peers");
+    for (size_t i = 0; i < mesh->dialer_count; i++) {
+        const zlink_mesh_dialer_t *dialer = &mesh->dialers[i];
+        const char *state = "dialling";
+        if (dialer->link && dialer->link->state == ZLINK_LINK_READY)
+            state = "ready";
+        else if (dialer->standby_for[0])
+            state = "standing by"; /* the peer has dialled, or it is this node */
+        cJSON *entry = cJSON_CreateObject();
+        if (!dialer->dialer || !cJSON_AddItemToArray(peers, entry)) {
+            cJSON_Delete(entry);
+            return;
+        }
+        cJSON_AddStringToObject(entry, "address", zlink_dialer_address(dialer->dialer));
+        cJSON_AddStringToObject(entry, "state", state);
     }
 }
 
@@ -106,6 +128,7 @@ char *zlink_node_status_json(const zlink_node_t *node)
     add_process(status, node);
     add_types(status, node->catalogue);
     add_links(status, node);
+    add_peers(status, node->mesh);
     add_execution(status, node);
     zlink_counters_each(add_counter, cJSON_AddObjectToObject(status, "counters"));
 

@@ -3,10 +3,13 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "server/node.h"
+
+#define SIGNAL_ECHO_MS 100u /* a second signal so soon after the first is the same wish */
 
 static void stage_ended(void *context)
 {
@@ -29,6 +32,11 @@ static bool wait_stage(zlink_node_t *node, uint64_t deadline_ms, int signal_fd)
             return false;
         if (fds[0].revents && read(node->progress_fd, &count, sizeof(count)) == (ssize_t)sizeof(count))
             return true;
+        if (ready > 0 && fds[1].revents && now_ms < node->draining_since_ms + SIGNAL_ECHO_MS) {
+            struct signalfd_siginfo echo; /* whoever stops a group of processes may well signal twice */
+            if (read(signal_fd, &echo, sizeof(echo)) == (ssize_t)sizeof(echo))
+                continue;
+        }
         if (ready > 0 && fds[1].revents) {
             zlink_log(ZLINK_LOG_WARN, "zlink.node.forced", ZLINK_LOG_S("reason", "a second signal"));
             return false;
@@ -64,6 +72,7 @@ static void destroy_mesh(void *context)
 bool zlink_node_stop(zlink_node_t *node, uint32_t timeout_ms, int signal_fd)
 {
     uint64_t deadline_ms = zlink_clock_now_ms(node->clock) + timeout_ms;
+    node->draining_since_ms = zlink_clock_now_ms(node->clock);
     atomic_store(&node->state, ZLINK_NODE_DRAINING);
     zlink_log(ZLINK_LOG_INFO, "zlink.node.draining", ZLINK_LOG_I("timeout_ms", timeout_ms));
 

@@ -20,8 +20,10 @@ typedef struct zlink_channel_type {
     const char *name;  /* ChannelName: 1..255 bytes of UTF-8, unique in the node */
     size_t state_size; /* bytes of zeroed state for this node's part of the channel: `self` */
 
-    zlink_status_t (*on_start)(zlink_turn_t *turn, void *self); /* optional; an error stops the node's start */
-    void (*on_closing)(zlink_turn_t *turn, void *self);         /* optional; the channel's last turn */
+    /* Optional; an error stops the node's start. It runs before the node listens and dials: a call to a channel that
+     * has not started yet (its own included), or to another node, ends with ZLINK_UNAVAILABLE. */
+    zlink_status_t (*on_start)(zlink_turn_t *turn, void *self);
+    void (*on_closing)(zlink_turn_t *turn, void *self); /* optional; the channel's last turn */
 
     const zlink_handler_t *handlers; /* ends with ZLINK_HANDLERS_END */
 } zlink_channel_type_t;

@@ -34,6 +34,9 @@ typedef struct zlink_spot_type {
     size_t state_size; /* bytes of zeroed state per Spot, handed to every handler as `self` */
     zlink_relocation_policy_t relocation;
 
+    /* Both callbacks may make calls with `_send`, `_async` and `_async_then`; `_yield` is ZLINK_INVALID_OPERATION in
+     * them. */
+
     /* Optional. Runs as the Spot's first turn, on its lifecycle lane. Anything but ZLINK_OK refuses the Spot:
      * the calls that woke it end with that status and the next call tries again. */
     zlink_status_t (*on_create)(zlink_turn_t *turn, void *self);

@@ -20,7 +20,7 @@ extern "C" {
 
 typedef struct zlink_turn zlink_turn_t;
 
-/* The id of the Spot whose turn this is, or the ChannelName of a channel handler's turn. Valid as
+/* The id (not the type) of the Spot whose turn this is, or the ChannelName of a channel handler's turn. Valid as
  * long as the turn is. */
 ZLINK_API const char *zlink_turn_owner_name(const zlink_turn_t *turn);
 

@@ -91,7 +91,8 @@ static const char *name_problem(const char *name)
 static const char *row_problem(const zlink_handler_t *row)
 {
     if (row->kind != ZLINK_HANDLER_REQUEST && row->kind != ZLINK_HANDLER_SEND)
-        return "a handler row was not made with ZLINK_ON_REQUEST or ZLINK_ON_SEND";
+        return "its handlers do not end with ZLINK_HANDLERS_END, or a row was not made with ZLINK_ON_REQUEST or "
+               "ZLINK_ON_SEND";
     if (!row->function || !row->request.packet || !row->request.fields)
         return "a handler row has no function or no message";
     const char *problem = name_problem(row->request.packet);

@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "server/application/application_host.h"
 #include "server/application/channel_host.h"
+#include "server/application/dispatch_error.h"
 #include "server/application/spot.h"
 #include "server/application/turn_call.h"
 
@@ -39,15 +40,26 @@ static void give_back_permit(zlink_invocation_t *invocation)
     zlink_application_job_queue_give_back(&invocation->host->job_queue);
 }
 
+static void report(const zlink_invocation_t *invocation, const char *reason, const char *detail)
+{
+    const zlink_spot_t *spot = invocation->spot;
+    zlink_dispatch_error_log(&(zlink_dispatch_error_t){
+        .reason = reason,
+        .target = spot ? spot->type->type->name : invocation->channel->channel->type->name,
+        .spot_id = spot ? spot->id : "",
+        .packet = invocation->handler ? invocation->handler->request.packet : "",
+        .source = invocation->source,
+        .detail = detail,
+    });
+}
+
 static bool decode_request(zlink_invocation_t *invocation)
 {
     pb_istream_t stream = pb_istream_from_buffer(invocation->payload, invocation->payload_bytes);
     if (pb_decode(&stream, invocation->handler->request.fields, invocation->request_message))
         return true;
     zlink_counter_add(&decode_errors, 1);
-    zlink_log(ZLINK_LOG_WARN, "zlink.dispatch_error", ZLINK_LOG_S("reason", "decode_error"),
-              ZLINK_LOG_S("packet", invocation->handler->request.packet), ZLINK_LOG_S("source", invocation->source),
-              ZLINK_LOG_S("detail", PB_GET_ERROR(&stream)));
+    report(invocation, "decode_error", PB_GET_ERROR(&stream));
     return false;
 }
 
@@ -112,9 +124,12 @@ static zlink_status_t encode_reply(zlink_invocation_t *invocation)
 }
 
 /* A handler may return only what the enum holds; anything else is its failure, not the caller's puzzle. */
-static zlink_status_t sane(zlink_status_t status)
+static zlink_status_t sane(const zlink_invocation_t *invocation, zlink_status_t status)
 {
-    return (unsigned)status < ZLINK_STATUS_COUNT ? status : ZLINK_INTERNAL_FAILURE;
+    if ((unsigned)status < ZLINK_STATUS_COUNT)
+        return status;
+    report(invocation, "bad_status", "the handler returned a number that is no zlink_status_t");
+    return ZLINK_INTERNAL_FAILURE;
 }
 
 static void ended(zlink_turn_t *turn, zlink_status_t status)
@@ -123,11 +138,14 @@ static void ended(zlink_turn_t *turn, zlink_status_t status)
     zlink_application_host_t *host = invocation->host;
     zlink_spot_t *spot = invocation->handler ? invocation->spot : NULL;
 
-    status = sane(status);
+    status = sane(invocation, status);
     give_back_permit(invocation);
     if (invocation->handler) {
-        if (status == ZLINK_OK && invocation->handler->kind == ZLINK_HANDLER_REQUEST)
+        if (status == ZLINK_OK && invocation->handler->kind == ZLINK_HANDLER_REQUEST) {
             status = encode_reply(invocation);
+            if (status == ZLINK_PROTOCOL_ERROR)
+                report(invocation, "reply_not_encoded", "a text without its end, or a message over the limit");
+        }
         zlink_counter_add(&handled, 1);
         if (status != ZLINK_OK)
             zlink_counter_add(&failed, 1);
@@ -199,9 +217,6 @@ void zlink_invocation_free(zlink_invocation_t *invocation)
 void zlink_invocation_deliver_nowhere(zlink_invocation_t *invocation)
 {
     if (invocation->status != ZLINK_OK)
-        zlink_log(ZLINK_LOG_WARN, "zlink.dispatch_error", ZLINK_LOG_S("reason", "handler_error"),
-                  ZLINK_LOG_S("status", zlink_status_name(invocation->status)),
-                  ZLINK_LOG_S("packet", invocation->handler ? invocation->handler->request.packet : ""),
-                  ZLINK_LOG_S("source", invocation->source));
+        report(invocation, "handler_error", zlink_status_name(invocation->status));
     zlink_invocation_free(invocation);
 }

@@ -44,7 +44,7 @@ static void created(zlink_invocation_t *invocation)
         return;
     }
     zlink_log(ZLINK_LOG_WARN, "zlink.spot.refused", ZLINK_LOG_S("type", spot->type->type->name),
-              ZLINK_LOG_S("status", zlink_status_name(status)));
+              ZLINK_LOG_S("spot", spot->id), ZLINK_LOG_S("status", zlink_status_name(status)));
     spot->refusal = status;
     zlink_spot_registry_refused(spot->registry, spot);
 }

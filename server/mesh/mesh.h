@@ -73,6 +73,8 @@ typedef struct zlink_mesh_options {
     zlink_mesh_events_t events;
 } zlink_mesh_options_t;
 
+#define ZLINK_MESH_REPLACED_MAX 16
+
 /* A configured address. */
 struct zlink_mesh_dialer {
     zlink_mesh_t *mesh;
@@ -100,6 +102,9 @@ struct zlink_mesh {
     zlink_wire_channel_t *scratch_channels; /* where a peer's lists are decoded to */
     zlink_wire_spot_type_t *scratch_spot_types;
     uint8_t *scratch_envelope; /* ZLINK_FRAME_ENVELOPE_BYTES_MAX */
+    char replaced[ZLINK_MESH_REPLACED_MAX]
+                 [ZLINK_WIRE_NODE_ID_BYTES_MAX + 1]; /* node ids that a newer life took over from */
+    size_t replaced_next;
     bool draining;
     bool closing;
     zlink_timer_t closing_check;
@@ -157,6 +162,8 @@ void zlink_mesh_close_link(zlink_peer_link_t *link, zlink_status_t status, const
 /* mesh_links.c: links from their making to their end, and the routes over them. */
 zlink_peer_link_t *zlink_mesh_make_link(zlink_mesh_t *mesh, zlink_mesh_dialer_t *dialer);
 zlink_status_t zlink_mesh_set_peer(zlink_peer_link_t *link, const zlink_wire_hello_t *peer);
+/* The server of that name; the peer of that node id, whatever its role. */
+zlink_peer_link_t *zlink_mesh_find_life(zlink_mesh_t *mesh, const char *node_id, const zlink_peer_link_t *except);
 zlink_peer_link_t *zlink_mesh_find_peer(zlink_mesh_t *mesh, const char *name, const zlink_peer_link_t *except);
 void zlink_mesh_link_ready(zlink_peer_link_t *link);
 void zlink_mesh_reroute(zlink_peer_link_t *link, const zlink_wire_update_t *update);

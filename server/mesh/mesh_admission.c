@@ -194,12 +194,29 @@ static void admitted(zlink_link_end_t *end)
 
 /* ---- the acceptor's side ---- */
 
+/* Lives that a newer one has taken over from. One of them that comes back has not died: two processes use one name, and
+ * would drive each other out for ever. */
+static bool was_replaced(const zlink_mesh_t *mesh, const char *node_id)
+{
+    for (size_t i = 0; i < ZLINK_MESH_REPLACED_MAX; i++)
+        if (strcmp(mesh->replaced[i], node_id) == 0)
+            return true;
+    return false;
+}
+
+static void replace(zlink_mesh_t *mesh, zlink_peer_link_t *existing)
+{
+    strcpy(mesh->replaced[mesh->replaced_next], existing->peer.node_id);
+    mesh->replaced_next = (mesh->replaced_next + 1) % ZLINK_MESH_REPLACED_MAX;
+    zlink_mesh_close_link(existing, ZLINK_UNAVAILABLE, "the peer has started anew");
+}
+
 /* Two nodes that dial each other keep the link that the smaller node id dialled. True when the newcomer stays. */
 static bool newcomer_wins(zlink_mesh_t *mesh, zlink_peer_link_t *existing, const zlink_wire_hello_t *peer)
 {
     bool same_life = existing->state == ZLINK_LINK_OPENING || strcmp(existing->peer.node_id, peer->node_id) == 0;
     if (!same_life) {
-        zlink_mesh_close_link(existing, ZLINK_UNAVAILABLE, "the peer has started anew");
+        replace(mesh, existing);
         return true;
     }
     if (!existing->dialled) {
@@ -224,7 +241,14 @@ static zlink_frame_verdict_t admit_application(zlink_link_end_t *end, const zlin
     link->link_id = peer->link_id;
     take_name(link, end, peer);
 
-    zlink_peer_link_t *existing = zlink_mesh_find_peer(mesh, link->name, link);
+    if (was_replaced(mesh, peer->node_id)) {
+        zlink_log(ZLINK_LOG_WARN, "zlink.peer.name_used_twice", ZLINK_LOG_S("name", link->name),
+                  ZLINK_LOG_S("refused", peer->node_id), ZLINK_LOG_S("meaning", "two processes run under one name"));
+        return reject(end, (zlink_rejection_t){ZLINK_REJECT_IDENTITY, "another process has taken this name over"});
+    }
+    /* Any number of clients may share a certificate; a server's name belongs to one process. */
+    zlink_peer_link_t *existing = peer->role == ZLINK_ROLE_CLIENT ? zlink_mesh_find_life(mesh, peer->node_id, link)
+                                                                  : zlink_mesh_find_peer(mesh, link->name, link);
     if (existing && !newcomer_wins(mesh, existing, peer))
         return reject(end, (zlink_rejection_t){ZLINK_REJECT_DUPLICATE, "there is a link already"});
     if (zlink_mesh_set_peer(link, peer) != ZLINK_OK || send_self(end, ZLINK_FRAME_ADMIT, peer->link_id) != ZLINK_OK)

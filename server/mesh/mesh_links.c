@@ -63,7 +63,19 @@ zlink_peer_link_t *zlink_mesh_find_peer(zlink_mesh_t *mesh, const char *name, co
     zlink_peer_link_t *link;
     TAILQ_FOREACH(link, &mesh->links, in_mesh)
     {
-        if (link != except && link->state != ZLINK_LINK_CLOSING && strcmp(link->name, name) == 0)
+        if (link != except && link->state != ZLINK_LINK_CLOSING && link->peer.role != ZLINK_ROLE_CLIENT &&
+            strcmp(link->name, name) == 0)
+            return link;
+    }
+    return NULL;
+}
+
+zlink_peer_link_t *zlink_mesh_find_life(zlink_mesh_t *mesh, const char *node_id, const zlink_peer_link_t *except)
+{
+    zlink_peer_link_t *link;
+    TAILQ_FOREACH(link, &mesh->links, in_mesh)
+    {
+        if (link != except && link->state != ZLINK_LINK_CLOSING && strcmp(link->peer.node_id, node_id) == 0)
             return link;
     }
     return NULL;
@@ -144,7 +156,8 @@ void zlink_mesh_link_ready(zlink_peer_link_t *link)
     }
     zlink_counter_add(&ready_links, 1);
     join_routes(link);
-    zlink_send_gates_set(mesh->gates, ZLINK_SEND_TO_NODE, link->name, true);
+    if (link->peer.role == ZLINK_ROLE_SERVER)
+        zlink_send_gates_set(mesh->gates, ZLINK_SEND_TO_NODE, link->name, true);
     zlink_log(ZLINK_LOG_INFO, "zlink.peer.ready", ZLINK_LOG_S("peer", link->peer.node_id),
               ZLINK_LOG_S("address", zlink_stream_peer_address(stream)),
               ZLINK_LOG_S("dialled_by", link->dialled ? "this node" : "the peer"),

@@ -95,7 +95,8 @@ def test_tr10_simultaneous_dials_leave_one_link(mesh):
         for _ in range(20):
             equal(client.ask(probe("x"), pb.WaitReq(how=pb.YIELD, channel="far")).status, "Ok", "a call")
         links = [node.status()["links"] for node in nodes]
-        equal([sum(link["role"] == "server" for link in some) for some in links], [1, 1], "links after the calls")
+        ready = [sum(link["role"] == "server" and link["state"] == "ready" for link in some) for some in links]
+        equal(ready, [1, 1], "links after the calls")
         for node in nodes:
             node.stop()
 
@@ -189,14 +190,27 @@ def test_tr54_restarted_peer_is_used(mesh):
         equal(first.connections(), 2, "established connections")
 
 
-# A client of the same name that comes again replaces the one from before.
-def test_second_link_of_a_name_replaces_the_first(mesh):
+# Any number of clients may use one certificate at the same time.
+def test_clients_share_a_certificate(mesh):
     node = mesh.node("a")
     first = mesh.client(node, "tool")
     second = mesh.client(node, "tool")
-    check(first.wait_for(lambda c: c.error is not None), "the first link lives on")
-    equal(second.ask(probe("x"), pb.PingReq()).source, second.node_id, "the second link's call")
-    node.wait_links("tool")
+    for client in (second, first, second):
+        equal(client.ask(probe("x"), pb.PingReq()).source, client.node_id, "a call")
+    equal(sum(link["name"] == "tool" for link in node.links()), 2, "links of the certificate")
+
+
+# Two processes under one name: the newer one stays, the older one is refused by name, and they do not take turns.
+def test_name_used_twice(mesh):
+    a = mesh.node("a")
+    first = mesh.node("b", peers=[a])
+    old = a.wait_links("b")["b"]["peer"]
+    second = mesh.node("b", peers=[a], control=mesh.path("twin.sock"))
+    wait_until(lambda: a.links() and a.links()[0]["peer"] != old, "the newer process takes the name over")
+    check(old in a.wait_log("zlink.peer.name_used_twice"), "the line names the process that was refused")
+    check(a.links()[0]["peer"] != old, "the older one came back")
+    second.stop()
+    first.stop()
 
 
 # A peer that is not there yet is dialled until it is.

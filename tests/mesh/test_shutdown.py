@@ -2,6 +2,8 @@
 import os
 import select
 import signal
+import socket
+import subprocess
 import time
 
 import harness
@@ -98,12 +100,41 @@ def test_tr51_idle_node_stops(mesh):
     equal(mesh.client(first, "other").ask(probe("x"), pb.PingReq()).owner, "x", "the other node")
 
 
+# Somebody who just stays connected to the control socket does not hold the stop up.
+def test_idle_control_connection(mesh):
+    node = mesh.node("a")
+    with socket.socket(socket.AF_UNIX) as idle:
+        idle.connect(node.control)
+        node.status()  # connections are taken in their order
+        begin = time.monotonic()
+        node.stop()
+        check(time.monotonic() - begin < 4, f"the stop took {time.monotonic() - begin:.1f} s")
+        equal(idle.recv(1), b"", "what the idle one is told")
+
+
+# A node that is started without stdin, stdout and stderr opens nothing in their places.
+def test_closed_standard_files(mesh):
+    node = mesh.node("a", start=False)
+    node.write_config()
+    node.process = subprocess.Popen(["/bin/sh", "-c", 'exec "$0" --config "$1" 0<&- 1>&- 2>&-',
+                                     mesh.program("node/zlink-node"), node.config_path])
+    node.wait_serving()
+    equal({os.readlink(f"/proc/{node.process.pid}/fd/{number}") for number in range(3)}, {"/dev/null"}, "0, 1 and 2")
+    node.stop()
+
+
 # A second signal ends it at once, with 1.
 def test_second_signal_forces(mesh):
     node, _, _, waits, _ = busy(mesh)
     node.signal(signal.SIGTERM)
     node.wait_log("zlink.node.draining")
-    node.signal(signal.SIGTERM)
+    # Within 100 ms a second one is taken for an echo of the first.
+    def again():
+        if node.process.poll() is None:
+            node.signal(signal.SIGTERM)
+        return node.process.poll() is not None
+
+    wait_until(again, "the end")
     node.wait_exit(1)
     check("a second signal" in node.wait_log("zlink.node.forced"), "the reason")
     equal({wait.outcome() for wait in waits}, {"Unavailable"}, "the handlers that never ended")

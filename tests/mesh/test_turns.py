@@ -521,6 +521,12 @@ def test_refused_spot(mesh):
     equal(client.ask(spot, pb.PingReq()).owner, "violet", "the third try")
 
 
+# A channel's on_start may call before there is a mesh: it is told so, and the node serves all the same.
+def test_calls_of_on_start(mesh):
+    node = mesh.node("a", ("early", "far"))
+    equal(mesh.client(node).ask(Channel("early"), pb.PingReq(tag="p")).owner, "far", "who answered")
+
+
 # Many handlers wait at a time: none costs a worker.
 def test_many_waits_at_a_time(mesh):
     node, hand, client = one_node(mesh)

@@ -260,7 +260,7 @@ static void test_handler_rows_are_checked(void **state)
     channel_is_refused(channel, "prices", "needs a name");
     rows[0] = handlers[0];
     rows[1].kind = (zlink_handler_kind_t)9;
-    channel_is_refused(channel, "prices", "not made with ZLINK_ON_REQUEST");
+    channel_is_refused(channel, "prices", "do not end with ZLINK_HANDLERS_END");
     rows[1] = handlers[0];
     channel_is_refused(channel, "prices", "two handlers of one kind for one packet");
 }
@@ -378,12 +378,16 @@ static void test_what_is_no_module_is_refused_with_the_reason(void **state)
     load_is_refused(ZLINK_TESTS_MODULES "/unit_bad_registration.so", ZLINK_INVALID_OPERATION, "registered twice");
 }
 
+#define STRING_(TEXT) #TEXT
+#define STRING(TEXT)  STRING_(TEXT)
+#define OTHER_ABI     8 /* what modules/wrong_descriptor.c makes of it: this one and six more */
+
 /* The numbers are compared before any code of the module runs: its body would abort. */
 static void test_a_module_of_another_abi_is_refused(void **state)
 {
     (void)state;
     load_is_refused(ZLINK_TESTS_MODULES "/unit_wrong_abi.so", ZLINK_INVALID_OPERATION,
-                    "built for module ABI 7, this node has ABI 1");
+                    "built for module ABI " STRING(OTHER_ABI) ", this node has ABI ");
     load_is_refused(ZLINK_TESTS_MODULES "/unit_wrong_layout.so", ZLINK_INVALID_OPERATION, "other nanopb options");
 }
 

@@ -1,7 +1,7 @@
 /* How many lines pass. */
 #include "harness.h"
 
-#include "net/log_gate.h"
+#include "base/log_gate.h"
 
 static unsigned pass_many(zlink_log_gate_t *gate, uint64_t now_ms, unsigned lines, uint64_t *held_back)
 {

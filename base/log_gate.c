@@ -1,4 +1,4 @@
-#include "net/log_gate.h"
+#include "base/log_gate.h"
 
 #define LINE_MS   (1000u / ZLINK_LOG_GATE_PER_SECOND)
 #define BUDGET_MS (ZLINK_LOG_GATE_BURST * LINE_MS)

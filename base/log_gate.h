@@ -1,12 +1,12 @@
 /*
- * net/log_gate.h: how many lines strangers may write into the log.
+ * base/log_gate.h: how many lines strangers may write into the log.
  *
  * Whoever can reach a port can be refused there as often as he likes; each refusal is a line, and the lines must not
  * fill a disk. A gate lets 100 lines through in a row and 20 a second after that, and counts the others, so that the
  * next line can say how many there were. A value of one owner, not locked; zero-initialised is ready.
  */
-#ifndef ZLINK_NET_LOG_GATE_H
-#define ZLINK_NET_LOG_GATE_H
+#ifndef ZLINK_BASE_LOG_GATE_H
+#define ZLINK_BASE_LOG_GATE_H
 
 #include <stdbool.h>
 #include <stdint.h>
