@@ -117,6 +117,8 @@ static void check_together(struct argp_state *state, zlink_call_options_t *optio
     const zlink_mesh_client_options_t *client = &options->client;
     if (!options->load.packet)
         argp_error(state, "TARGET and PACKET are needed");
+    else if (!zlink_wire_name_is_valid(options->load.packet))
+        argp_error(state, "PACKET: a name has 1 to 255 bytes of UTF-8 without control characters");
     else if (client->address_count == 0)
         argp_error(state, "--connect is needed");
     else if (!client->mesh && (!client->ca || !client->certificate || !client->key))

@@ -42,6 +42,15 @@ static int run(size_t command, int argc, char **argv)
     return commands[command].run(argc - 1, argv + 1);
 }
 
+/* What nobody could read was not done. */
+static int all_written(int code)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    fprintf(stderr, "zlinkctl: stdout: not everything could be written\n");
+    return code ? code : 1;
+}
+
 int main(int argc, char **argv)
 {
     signal(SIGPIPE, SIG_IGN);
@@ -57,7 +66,7 @@ int main(int argc, char **argv)
     }
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
         if (strcmp(argv[1], commands[i].name) == 0)
-            return run(i, argc, argv);
+            return all_written(run(i, argc, argv));
     fprintf(stderr, "zlinkctl: unknown command: %s\n", argv[1]);
     return usage(stderr, 2);
 }

@@ -80,6 +80,7 @@ static char *ask(const char *path, const char *command)
     for (;;) {
         if (capacity - size < 4096 + 1) {
             capacity += 65536;
+            errno = EMSGSIZE; /* realloc has its own */
             char *more = capacity > ANSWER_BYTES_MAX ? NULL : realloc(answer, capacity);
             if (!more)
                 goto failed;

@@ -11,8 +11,8 @@
 #ifndef ZLINK_NET_REACTOR_LOOP_H
 #define ZLINK_NET_REACTOR_LOOP_H
 
-#include "net/buffer_ring.h"
 #include "base/log_gate.h"
+#include "net/buffer_ring.h"
 #include "net/reactor.h"
 #include "net/ring_compat.h"
 #include "net/tick_task.h"

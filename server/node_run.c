@@ -19,7 +19,9 @@ static int open_signals(void)
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
-    if (signal(SIGPIPE, SIG_IGN) == SIG_ERR || pthread_sigmask(SIG_BLOCK, &signals, NULL) != 0)
+    /* A log that has reached its RLIMIT_FSIZE loses lines, and the node goes on. */
+    if (signal(SIGPIPE, SIG_IGN) == SIG_ERR || signal(SIGXFSZ, SIG_IGN) == SIG_ERR ||
+        pthread_sigmask(SIG_BLOCK, &signals, NULL) != 0)
         return -1;
     return signalfd(-1, &signals, SFD_CLOEXEC);
 }

@@ -54,11 +54,14 @@ zlink_status_t zlink_application_host_create(zlink_worker_pool_t *pool, const zl
     if (!host->spots || !host->channels)
         goto failed;
     for (size_t i = 0; i < catalogue->channel_count; i++) {
-        status = zlink_channel_host_create(host, &catalogue->channels[i], &host->channels[i], why);
+        zlink_channel_host_t *channel = NULL;
+        status = zlink_channel_host_create(host, &catalogue->channels[i], &channel, why);
         if (status != ZLINK_OK) {
             take_back(host);
             goto destroy;
         }
+        /* Spots that an earlier channel's on_start woke may look for it already. */
+        __atomic_store_n(&host->channels[i], channel, __ATOMIC_RELEASE);
     }
     *created = host;
     return ZLINK_OK;
@@ -73,7 +76,7 @@ destroy:
 zlink_channel_host_t *zlink_application_host_find_channel(const zlink_application_host_t *host, const char *name)
 {
     const zlink_catalogue_channel_t *channel = zlink_catalogue_find_channel(host->catalogue, name);
-    return channel ? host->channels[channel - host->catalogue->channels] : NULL;
+    return channel ? __atomic_load_n(&host->channels[channel - host->catalogue->channels], __ATOMIC_ACQUIRE) : NULL;
 }
 
 void zlink_application_host_accepted(zlink_application_host_t *host)

@@ -56,12 +56,28 @@ static zlink_channel_route_t *find(const zlink_channel_routes_t *routes, const c
     return route;
 }
 
+/* There is no room left for a name: those that nobody serves any more are forgotten after all. */
+static void forget_the_unserved(zlink_channel_routes_t *routes)
+{
+    zlink_channel_route_t *route, *next;
+    HASH_ITER(by_name, routes->by_name, route, next)
+    {
+        if (route->count > 0)
+            continue;
+        HASH_DELETE(by_name, routes->by_name, route);
+        zlink_free(route->members);
+        zlink_free(route);
+    }
+}
+
 static zlink_channel_route_t *find_or_make(zlink_channel_routes_t *routes, const char *channel)
 {
     zlink_channel_route_t *route = find(routes, channel);
     if (route)
         return route;
     size_t size = strlen(channel) + 1;
+    if (HASH_CNT(by_name, routes->by_name) >= ZLINK_CHANNEL_ROUTES_MAX)
+        forget_the_unserved(routes);
     if (HASH_CNT(by_name, routes->by_name) >= ZLINK_CHANNEL_ROUTES_MAX)
         return NULL;
     route = zlink_calloc(1, sizeof(*route) + size);

@@ -3,7 +3,8 @@
  *
  * Owned by the reactor. Members take turns in the order of their node ids, this node among them where it serves the
  * channel. A channel that was ever known stays known: without a ready member its calls are ZLINK_UNAVAILABLE, while a
- * name that nobody ever served is ZLINK_NOT_FOUND (TR-31, TR-32).
+ * name that nobody ever served is ZLINK_NOT_FOUND (TR-31, TR-32). Only where ZLINK_CHANNEL_ROUTES_MAX names are known
+ * are those forgotten that have no member, or a peer with ever new names would keep all others from being routed.
  */
 #ifndef ZLINK_SERVER_CHANNEL_ROUTES_H
 #define ZLINK_SERVER_CHANNEL_ROUTES_H

@@ -335,8 +335,8 @@ void zlink_mesh_close(zlink_mesh_t *mesh, void (*closed)(void *context), void *c
     }
     LIST_FOREACH(end, &mesh->ends, in_mesh)
     {
-        if (!end->link && end->connection)
-            zlink_frame_connection_close(end->connection, "this node stops");
+        if (!end->link && end->connection) /* nothing was agreed on: whoever stays silent is not waited for */
+            zlink_frame_connection_abort(end->connection, ZLINK_SHUTTING_DOWN, "this node stops");
     }
     mesh->closing_check.fire = check_closed;
     zlink_reactor_timer_start(mesh->reactor, &mesh->closing_check, zlink_reactor_now_ms(mesh->reactor));

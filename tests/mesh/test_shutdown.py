@@ -1,5 +1,6 @@
 """The orderly stop, and the one that is not."""
 import os
+import resource
 import select
 import signal
 import socket
@@ -7,7 +8,7 @@ import subprocess
 import time
 
 import harness
-from harness import RawLink, Spot, api, check, equal, pb, probe, raises, wait_until, wire
+from harness import Raw, RawLink, Spot, api, check, equal, pb, probe, raises, wait_until, wire
 
 
 def busy(mesh, count=4, **config):
@@ -112,6 +113,19 @@ def test_idle_control_connection(mesh):
         equal(idle.recv(1), b"", "what the idle one is told")
 
 
+# Strangers who connect and say nothing do not hold the stop up: neither on a plain port, nor with a certificate.
+def test_silent_strangers(mesh):
+    for name, transport in (("a", "tls"), ("p", "plain-without-encryption-or-authentication")):
+        node = mesh.node(name, transport=transport)
+        silent = [Raw(node, mesh.certificate("tool", "client") if transport == "tls" else None) for _ in range(5)]
+        wait_until(lambda: node.connections() == 5, "all are connected")
+        begin = time.monotonic()
+        node.stop()
+        check(time.monotonic() - begin < 4, f"the stop took {time.monotonic() - begin:.1f} s with {transport}")
+        for connection in silent:
+            connection.wait_closed("a stranger of a node that has stopped")
+
+
 # A node that is started without stdin, stdout and stderr opens nothing in their places.
 def test_closed_standard_files(mesh):
     node = mesh.node("a", start=False)
@@ -120,6 +134,21 @@ def test_closed_standard_files(mesh):
                                      mesh.program("node/zlink-node"), node.config_path])
     node.wait_serving()
     equal({os.readlink(f"/proc/{node.process.pid}/fd/{number}") for number in range(3)}, {"/dev/null"}, "0, 1 and 2")
+    node.stop()
+
+
+# Nor does a log that may not grow end it: only lines are lost.
+def test_log_at_its_size_limit(mesh):
+    node = mesh.node("a", start=False)
+    node.write_config()
+    with open(node.stderr_path, "ab") as stderr:
+        node.process = subprocess.Popen(
+            [mesh.program("node/zlink-node"), "--config", node.config_path], stderr=stderr,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024)))
+    node.wait_serving()
+    for number in range(8):
+        mesh.client(node, f"c{number}").close()
+    node.wait_counter("zlink.log.lines_dropped", 1)
     node.stop()
 
 

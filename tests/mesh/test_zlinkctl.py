@@ -60,6 +60,7 @@ def test_bad_arguments(mesh):
             ("call",), ("call", *good), ("call", *good, "channel:far"), ("call", *tls, "channel:far", "P"),
             ("call", "--connect", "127.0.0.1:1", "channel:far", "P"), ("call", *good, "far", "P"),
             ("call", *good, "spot:probe", "P"), ("call", *good, "spot:probe/", "P"), ("call", *good, "channel:", "P"),
+            ("call", *good, "channel:far", ""), ("call", *good, "channel:far", "p" * 256),
             ("call", *good, "channel:far", "P", "more"), ("call", *good, "--count", "0", "channel:far", "P"),
             ("call", *good, "--count", "x", "channel:far", "P"), ("call", *good, "--timeout", "5", "channel:far", "P"),
             ("call", *good, "--spread", "5", "spot:probe/x", "P"), ("call", *good, "--text", "x", "channel:far", "P"),
@@ -125,6 +126,14 @@ def test_failed_calls(mesh):
     node.stop()
     result = tool.run("call", "--timeout", "1s", "--hex", "", "channel:far", "tests.mesh.PingReq")
     check(result.code == 1 and node.address in result.err, f"a call to nobody: {result}")
+
+
+# An answer that could not be written is a failure.
+def test_full_disk(mesh):
+    node = mesh.node("a")
+    tool = mesh.program("ctl/zlinkctl")
+    result = mesh.run("/bin/sh", "-c", 'exec "$0" status "$1" >/dev/full', tool, node.control)
+    check(result.code == 1 and "stdout" in result.err, f"status to a full disk: {result}")
 
 
 # Many calls, spread over Spots: every one is counted, and arrives once.

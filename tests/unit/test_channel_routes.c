@@ -1,6 +1,7 @@
 /*
  * Which member of a channel is picked: order, turns, this node among them, and what a channel without members answers.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "harness.h"
@@ -172,6 +173,33 @@ static void test_many_members_and_no_memory(void **state)
     zlink_memory_fail_after(-1);
 }
 
+/* Ever new names, each served for a moment, leave room for one more; names that are served are not forgotten. */
+static void test_names_that_nobody_serves_make_room(void **state)
+{
+    zlink_channel_routes_t *routes = make_routes();
+    zlink_channel_pick_t pick;
+    char name[32];
+
+    (void)state;
+    add(routes, &a, "node-a");
+    for (int i = 0; i < ZLINK_CHANNEL_ROUTES_MAX; i++) {
+        snprintf(name, sizeof(name), "moment-%d", i);
+        assert_int_equal(zlink_channel_routes_add(routes, name, &b, "node-b"), ZLINK_OK);
+        zlink_channel_routes_remove(routes, name, &b);
+    }
+    expect_pick(routes, false, &a);
+    assert_int_equal(zlink_channel_routes_pick(routes, "moment-0", false, &pick), ZLINK_NOT_FOUND);
+    assert_int_equal(zlink_channel_routes_pick(routes, name, false, &pick), ZLINK_UNAVAILABLE);
+    for (int i = 1; i < ZLINK_CHANNEL_ROUTES_MAX - 1; i++) {
+        snprintf(name, sizeof(name), "lasting-%d", i);
+        assert_int_equal(zlink_channel_routes_add(routes, name, &b, "node-b"), ZLINK_OK);
+    }
+    assert_int_equal(zlink_channel_routes_add(routes, "last", &b, "node-b"), ZLINK_OK);
+    assert_int_equal(zlink_channel_routes_add(routes, "too many", &b, "node-b"), ZLINK_CAPACITY_EXCEEDED);
+    expect_pick(routes, false, &a);
+    zlink_channel_routes_destroy(routes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -182,6 +210,7 @@ int main(void)
         cmocka_unit_test(test_a_caller_that_holds_its_own_gate_gets_somebody_else),
         cmocka_unit_test(test_turns_survive_changes),
         cmocka_unit_test(test_many_members_and_no_memory),
+        cmocka_unit_test(test_names_that_nobody_serves_make_room),
     };
     return zlink_test_main(tests);
 }

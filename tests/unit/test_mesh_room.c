@@ -35,7 +35,7 @@ static void crowd_start(crowd_t *crowd, size_t count)
     crowd->slow = raw_join_slow(crowd->node.address, "raw" RAW_UUID, 9, 4096);
     node_wait_links(&crowd->node, 1);
     crowd->count = count;
-    crowd->calls = calloc(count, sizeof(*crowd->calls));
+    crowd->calls = count > 0 ? calloc(count, sizeof(*crowd->calls)) : NULL;
 }
 
 static void crowd_submit(crowd_t *crowd, bool one_way, uint32_t timeout_ms)

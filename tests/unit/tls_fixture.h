@@ -67,9 +67,12 @@ static inline void tls_fixture_write(const char *path, const void *bytes, size_t
 
 static inline void tls_fixture_init(tls_fixture_t *fixture)
 {
+    const char *folder = getenv("TMPDIR");
+
     memset(fixture, 0, sizeof(*fixture));
-    snprintf(fixture->directory, sizeof(fixture->directory), "%s/zlink-tls-XXXXXX",
-             getenv("TMPDIR") != NULL && strlen(getenv("TMPDIR")) < 32 ? getenv("TMPDIR") : "/tmp");
+    if (folder == NULL || strlen(folder) >= 32)
+        folder = "/tmp";
+    snprintf(fixture->directory, sizeof(fixture->directory), "%s/zlink-tls-XXXXXX", folder);
     assert(mkdtemp(fixture->directory) != NULL);
     mbedtls_entropy_init(&fixture->entropy);
     mbedtls_ctr_drbg_init(&fixture->random);
