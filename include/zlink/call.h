@@ -13,9 +13,9 @@
  *   _yield_then   there `then` runs. The handler returns ZLINK_OK after such a call and has ended only
  *                 when `then` has; what `then` returns is the handler's status. `then` may make calls
  *                 in turn. The reply is decoded into memory that must live that long (zlink_turn_alloc).
- *                 A handler that returns an error after such a call ends with that error, and `then` never
- *                 runs, although the request is on its way. While such a call is open the turn makes no other call that
- * waits, and a `_send` to another node does wait: ZLINK_INVALID_OPERATION.
+ *                 A handler that returns an error after such a call ends with that error as soon as the
+ *                 call has, and `then` never runs, although the request is on its way. While such a call is open the
+ * turn makes no other call that waits, and a `_send` to another node does wait: ZLINK_INVALID_OPERATION.
  *
  * A call is made once and never sent again by the library. Where it fails the status says why:
  *   ZLINK_INVALID_OPERATION  not allowed here (no turn, a wait for the caller itself or for a target

@@ -33,7 +33,7 @@ ZLINK_API int32_t zlink_turn_remaining_ms(const zlink_turn_t *turn);
 
 /* `size_bytes` of zeroed memory, aligned for any type, that lives until the handler has ended and is
  * then freed by the node: the place for what a continuation needs. NULL when memory or the turn's
- * limit of 1 MiB is used up. */
+ * limit of 1 MiB (with a little for each piece) is used up. */
 ZLINK_API void *zlink_turn_alloc(zlink_turn_t *turn, size_t size_bytes);
 
 #ifdef __cplusplus

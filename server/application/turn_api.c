@@ -46,7 +46,7 @@ void *zlink_turn_alloc(zlink_turn_t *turn, size_t size_bytes)
     if (!turn || zlink_turn_current() != turn)
         return NULL;
     zlink_invocation_t *invocation = zlink_invocation_of(turn);
-    if (size_bytes > TURN_MEMORY_BYTES_MAX - invocation->memory_bytes)
+    if (size_bytes > TURN_MEMORY_BYTES_MAX || header + size_bytes > TURN_MEMORY_BYTES_MAX - invocation->memory_bytes)
         return NULL;
     zlink_turn_memory_t *piece = zlink_calloc(1, header + size_bytes);
     if (!piece)
@@ -54,7 +54,7 @@ void *zlink_turn_alloc(zlink_turn_t *turn, size_t size_bytes)
     piece->next = invocation->memory;
     piece->size_bytes = size_bytes;
     invocation->memory = piece;
-    invocation->memory_bytes += size_bytes;
+    invocation->memory_bytes += header + size_bytes; /* many small pieces count, too */
     return (char *)piece + header;
 }
 
