@@ -99,7 +99,8 @@ void zlink_peer_link_forget(zlink_peer_link_t *link, zlink_outbound_call_t *call
     assert(call->link == link);
     if (call->waiting) {
         TAILQ_REMOVE(&link->waiting, call, on_link);
-        link->waiting_count--;
+        if (!call->gate)
+            link->waiting_count--;
         call->waiting = false;
     } else {
         TAILQ_REMOVE(&link->calls, call, on_link);
@@ -139,7 +140,7 @@ void zlink_peer_link_submit(zlink_peer_link_t *link, zlink_outbound_call_t *call
     zlink_peer_link_drained(link);
     if (TAILQ_EMPTY(&link->waiting) && try_submit(link, call))
         return;
-    if (link->waiting_count >= ZLINK_LINK_WAITING_MAX && !call->gate) { /* a gate has bounded its messages already */
+    if (link->waiting_count == ZLINK_LINK_WAITING_MAX && !call->gate) {
         zlink_mesh_complete(link->mesh, call, ZLINK_DEADLINE_EXCEEDED, NULL);
         return;
     }
@@ -148,7 +149,8 @@ void zlink_peer_link_submit(zlink_peer_link_t *link, zlink_outbound_call_t *call
         zlink_reactor_timer_start(link->mesh->reactor, &call->timer, call->deadline_ms);
     call->link = link;
     call->waiting = true;
-    link->waiting_count++;
+    if (!call->gate) /* a gate has bounded its messages already */
+        link->waiting_count++;
     TAILQ_INSERT_TAIL(&link->waiting, call, on_link);
 }
 

@@ -4,6 +4,7 @@ target_compile_definitions(test_config PRIVATE ZLINK_EXAMPLE_CONFIG="${PROJECT_S
 zlink_unit_test(certs zlink_ctl mbedx509 mbedcrypto)
 
 zlink_unit_test(pending_operations zlink_mesh)
+zlink_unit_test(send_gates zlink_mesh)
 zlink_unit_test(channel_routes zlink_mesh)
 
 zlink_unit_test(catalogue zlink_server)
