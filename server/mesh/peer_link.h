@@ -64,7 +64,7 @@ struct zlink_peer_link {
 
     struct zlink_outbound_calls calls;   /* registered, submitted, not answered */
     struct zlink_outbound_calls waiting; /* for room in the Application connection's output */
-    uint32_t waiting_count; /* of those, the ones that came through no send gate */
+    uint32_t waiting_count;              /* of those, the ones that came through no send gate */
 
     UT_hash_handle by_number;
     TAILQ_ENTRY(zlink_peer_link) in_mesh;
