@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages of tools/packages.txt that are missing; without a missing one it needs no network.
 #   tools/setup.sh             to build and test
+#   tools/setup.sh build       to build and run only
 #   tools/setup.sh containers  also what the container tests need: an engine where there is none, compose, sslscan
 #   tools/setup.sh bench       also the peers that ./dev bench measures (tests/bench/packages.txt)
 set -euo pipefail
@@ -11,7 +12,9 @@ if ! command -v dpkg-query >/dev/null; then
   exit 2
 fi
 
-mapfile -t wanted < <(grep -v -e '^#' -e '^$' tools/packages.txt)
+part='/^# to test/,$d'
+[ "${1:-}" = build ] || part=
+mapfile -t wanted < <(sed -e "$part" tools/packages.txt | grep -v -e '^#' -e '^$')
 if [ "${1:-}" = containers ]; then
   wanted+=(debootstrap sslscan)
   docker version >/dev/null 2>&1 || PATH=$PATH:/usr/sbin command -v dockerd >/dev/null || wanted+=(docker.io)
