@@ -12,7 +12,7 @@ if ! command -v dpkg-query >/dev/null; then
   exit 2
 fi
 
-part='/^# to test/,$d'
+part="/^# to test/,\$d"
 [ "${1:-}" = build ] || part=
 mapfile -t wanted < <(sed -e "$part" tools/packages.txt | grep -v -e '^#' -e '^$')
 if [ "${1:-}" = containers ]; then
