@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "exec/lane_word.h"
+#include "exec/serial_execution_queue_drain.h"
 #include "exec/worker.h"
 
 static_assert(sizeof(zlink_lane_word_t) == 16, "one compare-and-swap covers the word");
@@ -27,6 +28,57 @@ void zlink_serial_execution_queue_init(zlink_serial_execution_queue_t *queue, zl
     queue->policy = policy;
     uint32_t turn = atomic_fetch_add_explicit(&pool->next_home, 1, memory_order_relaxed);
     queue->home = pool->workers[turn % pool->worker_count];
+    queue->turn_record.run = zlink_serial_execution_queue_run_turn;
+}
+
+void zlink_serial_execution_queue_set_gate(zlink_serial_execution_queue_t *queue, zlink_serial_execution_queue_t *gate)
+{
+    assert(queue->suspended == 0 && (!gate || !gate->gate));
+    if (gate)
+        atomic_fetch_add(&gate->gated, 1);
+    if (queue->gate)
+        atomic_fetch_sub(&queue->gate->gated, 1);
+    queue->gate = gate;
+}
+
+/* ---- posting ---- */
+
+/* Inserts at the back of a lane whatever its limits are, and adds `amount` to the counters. `refused_when` is a flag
+ * that forbids it. */
+static bool append(zlink_lane_word_t *word, zlink_work_item_t *item, uint64_t refused_when, uint64_t amount,
+                   uint64_t flags, bool *was_scheduled)
+{
+    zlink_lane_word_t seen = zlink_lane_word_read(word);
+    zlink_lane_word_t next;
+
+    do {
+        if (seen.counters & refused_when)
+            return false;
+        item->next = zlink_lane_word_newest(seen.chain);
+        next.chain = (uint64_t)(uintptr_t)item | (seen.chain & ZLINK_CHAIN_ATTENTION);
+        next.counters = (seen.counters + amount) | flags;
+    } while (!zlink_lane_word_replace(word, &seen, next));
+    *was_scheduled = seen.counters & ZLINK_COUNTER_SCHEDULED;
+    return true;
+}
+
+void zlink_serial_execution_queue_post(zlink_serial_execution_queue_t *queue)
+{
+    zlink_serial_execution_queue_t *gate = queue->gate;
+    bool was_scheduled;
+
+    if (!gate) {
+        zlink_worker_ready(queue);
+        return;
+    }
+    zlink_work_item_t *record = &queue->turn_record;
+    record->lane = ZLINK_LANE_APPLICATION;
+    record->resumed = false;
+    record->reserved_bytes = gate->policy->fixed_work_byte_cost;
+    (void)append(&gate->application, record, 0, ZLINK_COUNTER_ONE_ITEM + record->reserved_bytes,
+                 ZLINK_COUNTER_SCHEDULED, &was_scheduled);
+    if (!was_scheduled)
+        zlink_worker_ready(gate);
 }
 
 /* ---- admission ---- */
@@ -101,7 +153,7 @@ zlink_status_t zlink_serial_execution_queue_enqueue_with_payload_bytes(zlink_ser
     item->reserved_bytes = bytes_to_reserve(policy, payload_bytes);
     zlink_status_t status = admit(&queue->application, limits, item, &before);
     if (status == ZLINK_OK && !(before.counters & ZLINK_COUNTER_SCHEDULED))
-        zlink_worker_ready(queue);
+        zlink_serial_execution_queue_post(queue);
     return status;
 }
 
@@ -117,7 +169,7 @@ zlink_status_t zlink_serial_execution_queue_enqueue_lifecycle(zlink_serial_execu
     item->reserved_bytes = bytes_to_reserve(policy, 0);
     zlink_status_t status = admit(&queue->lifecycle, limits, item, &before);
     if (status == ZLINK_OK && call_attention(queue))
-        zlink_worker_ready(queue);
+        zlink_serial_execution_queue_post(queue);
     return status;
 }
 
@@ -137,26 +189,8 @@ zlink_status_t zlink_serial_execution_queue_enqueue_barrier_next(zlink_serial_ex
         item->next = newest;
     } while (!atomic_compare_exchange_weak(&queue->barrier, &newest, item));
     if (call_attention(queue))
-        zlink_worker_ready(queue);
+        zlink_serial_execution_queue_post(queue);
     return ZLINK_OK;
-}
-
-/* Inserts at the back of a lane without reservation. `refused_when` is a flag that forbids it. */
-static bool append(zlink_lane_word_t *word, zlink_work_item_t *item, uint64_t refused_when, uint64_t flags,
-                   bool *was_scheduled)
-{
-    zlink_lane_word_t seen = zlink_lane_word_read(word);
-    zlink_lane_word_t next;
-
-    do {
-        if (seen.counters & refused_when)
-            return false;
-        item->next = zlink_lane_word_newest(seen.chain);
-        next.chain = (uint64_t)(uintptr_t)item | (seen.chain & ZLINK_CHAIN_ATTENTION);
-        next.counters = seen.counters | flags;
-    } while (!zlink_lane_word_replace(word, &seen, next));
-    *was_scheduled = seen.counters & ZLINK_COUNTER_SCHEDULED;
-    return true;
 }
 
 /* ---- going on ---- */
@@ -165,14 +199,20 @@ void zlink_serial_execution_queue_resume(zlink_serial_execution_queue_t *queue, 
 {
     bool was_scheduled;
 
+    if (queue->gate) {
+        item = &queue->turn_record;
+        queue = queue->gate;
+    }
     item->resumed = true;
-    (void)append(&queue->application, item, 0, ZLINK_COUNTER_SCHEDULED, &was_scheduled);
+    (void)append(&queue->application, item, 0, 0, ZLINK_COUNTER_SCHEDULED, &was_scheduled);
     if (!was_scheduled)
         zlink_worker_ready(queue);
 }
 
 void zlink_serial_execution_queue_resume_held(zlink_serial_execution_queue_t *queue)
 {
+    if (queue->gate)
+        queue = queue->gate;
     uint8_t before = atomic_exchange(&queue->hold, ZLINK_HOLD_READY);
 
     assert(before != ZLINK_HOLD_READY);
@@ -186,7 +226,7 @@ void zlink_serial_execution_queue_resume_held(zlink_serial_execution_queue_t *qu
 bool zlink_serial_execution_queue_is_current(const zlink_serial_execution_queue_t *queue)
 {
     const zlink_worker_t *worker = zlink_worker_current();
-    return worker && worker->item && worker->driving == queue;
+    return worker && worker->item && (worker->driving == queue || worker->claimed == queue);
 }
 
 bool zlink_serial_execution_queue_is_closed(const zlink_serial_execution_queue_t *queue)
@@ -209,14 +249,14 @@ zlink_status_t zlink_serial_execution_queue_await_quiescence(zlink_serial_execut
     quiescence->marks_passed = 0;
     quiescence->application_mark = (zlink_work_item_t){.lane = ZLINK_LANE_APPLICATION};
     quiescence->lifecycle_mark = (zlink_work_item_t){.lane = ZLINK_LANE_LIFECYCLE};
-    if (!append(&queue->application, &quiescence->application_mark, ZLINK_COUNTER_CLOSED, ZLINK_COUNTER_SCHEDULED,
+    if (!append(&queue->application, &quiescence->application_mark, ZLINK_COUNTER_CLOSED, 0, ZLINK_COUNTER_SCHEDULED,
                 &was_scheduled))
         return ZLINK_SHUTTING_DOWN;
     /* From here on the queue cannot end before the second mark is in, even if it is closed meanwhile. */
-    (void)append(&queue->lifecycle, &quiescence->lifecycle_mark, 0, 0, &unused);
+    (void)append(&queue->lifecycle, &quiescence->lifecycle_mark, 0, 0, 0, &unused);
     bool duty = call_attention(queue);
     if (duty || !was_scheduled)
-        zlink_worker_ready(queue);
+        zlink_serial_execution_queue_post(queue);
     return ZLINK_OK;
 }
 
@@ -237,5 +277,5 @@ void zlink_serial_execution_queue_close(zlink_serial_execution_queue_t *queue, z
     (void)zlink_lane_word_set(&queue->lifecycle, ZLINK_COUNTER_CLOSED);
     uint64_t before = zlink_lane_word_set(&queue->application, ZLINK_COUNTER_CLOSED | ZLINK_COUNTER_SCHEDULED);
     if (!(before & ZLINK_COUNTER_SCHEDULED))
-        zlink_worker_ready(queue);
+        zlink_serial_execution_queue_post(queue);
 }

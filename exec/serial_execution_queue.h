@@ -6,6 +6,11 @@
  * both axes, the place in the order and the insertion are one compare-and-swap over a 16-byte word, and whoever puts
  * the first thing into an idle queue posts it to the worker pool. Work never runs on the submitter's stack.
  *
+ * A gated queue (a member Actor's under SpotWide) is not driven by a worker itself: whenever it has work, its one turn
+ * record stands on the application lane of the queue that is its gate, and each turn of that record runs one item. The
+ * record reserves one fixed cost there and is never refused. While such an item waits, suspended or held, the record
+ * does too, and the claim on the gated queue stays: its next item does not run (contract 000 §4).
+ *
  * Memory: the queue may be freed inside its `closed` callback, where nothing touches it any more. Accepted application
  * work and resumes need no further care; a caller of enqueue_lifecycle, enqueue_barrier_next and await_quiescence sees
  * to it that the queue stays until the call has returned (on a turn of the queue it does).
@@ -68,16 +73,25 @@ struct zlink_serial_execution_queue {
     zlink_work_item_t *application_last; /* rings: the last item points at the first */
     zlink_work_item_t *lifecycle_last;
     zlink_work_item_t *barrier_last;
-    zlink_work_item_t *held;
+    zlink_work_item_t *held; /* waits and keeps the turn; of a gated queue also the item that runs: the claim */
     zlink_quiescence_t *quiescing; /* waits for what was running when their marks were passed */
     zlink_quiescence_t *quiescing_next;
     uint32_t unended_before; /* items of the earlier epoch that have not ended */
     uint32_t marks_halfway;  /* waits of which only one mark was passed */
+
+    _Atomic uint32_t gated;               /* queues whose gate this is, ended ones not counted */
+    zlink_serial_execution_queue_t *gate; /* NULL: a worker drives it */
+    zlink_work_item_t turn_record;        /* stands for this queue on its gate */
 };
 
 /* `policy` is validated by the coordinator and must outlive the queue. Its home is one of the pool's workers. */
 void zlink_serial_execution_queue_init(zlink_serial_execution_queue_t *queue, zlink_worker_pool_t *pool,
                                        const zlink_execution_lane_policy_t *policy);
+
+/* Its items run on turns of `gate` from now on; NULL: on turns of its own. Before the first submission, or on a turn of
+ * the queue, then from its next turn on; no item of it may be suspended. `gate` ends only after the queues that it gates
+ * have ended or left; the coordinator sees to it that nobody comes to a closed gate. */
+void zlink_serial_execution_queue_set_gate(zlink_serial_execution_queue_t *queue, zlink_serial_execution_queue_t *gate);
 
 /* ZLINK_OK: the queue has the item. ZLINK_CAPACITY_EXCEEDED: the lane is full. ZLINK_SHUTTING_DOWN: it was closed. A
  * refused item is the caller's still, and nothing else has changed. */

@@ -72,9 +72,8 @@ static void give_back(zlink_worker_t *worker, zlink_serial_execution_queue_t *qu
 
 /* ---- bringing in ---- */
 
-static zlink_lane_word_t take_chain(zlink_worker_t *worker, zlink_lane_word_t *word, zlink_execution_lane_t lane)
+static zlink_lane_word_t take_chain(zlink_lane_word_t *word, uint64_t released)
 {
-    uint64_t released = take_released(worker, lane);
     zlink_lane_word_t seen = zlink_lane_word_read(word);
     zlink_lane_word_t next;
 
@@ -85,15 +84,17 @@ static zlink_lane_word_t take_chain(zlink_worker_t *worker, zlink_lane_word_t *w
     return seen;
 }
 
+/* `worker` is the one that drives the queue; NULL where its gate does. */
 static void bring_in(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue)
 {
     if (!zlink_lane_word_chain(&queue->application))
         return;
-    zlink_lane_word_t taken = take_chain(worker, &queue->application, ZLINK_LANE_APPLICATION);
+    uint64_t released = worker ? take_released(worker, ZLINK_LANE_APPLICATION) : 0;
+    zlink_lane_word_t taken = take_chain(&queue->application, released);
     list_append(&queue->application_last, zlink_lane_word_newest(taken.chain));
     if (!(taken.chain & ZLINK_CHAIN_ATTENTION))
         return;
-    taken = take_chain(worker, &queue->lifecycle, ZLINK_LANE_LIFECYCLE);
+    taken = take_chain(&queue->lifecycle, worker ? take_released(worker, ZLINK_LANE_LIFECYCLE) : 0);
     list_append(&queue->lifecycle_last, zlink_lane_word_newest(taken.chain));
     list_append(&queue->barrier_last, atomic_exchange(&queue->barrier, NULL));
 }
@@ -182,7 +183,10 @@ static bool end_queue(zlink_worker_t *worker, zlink_serial_execution_queue_t *qu
     }
     assert(!queue->quiescing && !queue->quiescing_next && queue->unended_before == 0);
     zlink_queue_closed_t closed = atomic_load_explicit(&queue->closed, memory_order_relaxed);
-    worker->driving = NULL;
+    if (queue->gate)
+        atomic_fetch_sub(&queue->gate->gated, 1);
+    else
+        worker->driving = NULL;
     closed(queue);
     return true;
 }
@@ -191,7 +195,7 @@ static bool end_queue(zlink_worker_t *worker, zlink_serial_execution_queue_t *qu
 static bool application_has_ended(const zlink_serial_execution_queue_t *queue, uint64_t counters)
 {
     return (counters & ZLINK_COUNTER_CLOSED) && zlink_lane_word_items(counters) == 0 && queue->suspended == 0 &&
-           queue->marks_halfway == 0;
+           queue->marks_halfway == 0 && atomic_load(&queue->gated) == 0;
 }
 
 /* The lifecycle lane was closed before the application lane was, so it only gets emptier. */
@@ -201,11 +205,10 @@ static bool lifecycle_has_ended(const zlink_serial_execution_queue_t *queue)
            zlink_lane_word_items(zlink_lane_word_counters(&queue->lifecycle)) == 0;
 }
 
-/* Nothing is left to run: lets the queue go. False where something came in. */
-static bool end_slice(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue)
+/* Nothing is left to run: lets the queue go, what was reserved with it, or ends it; it may be anybody's then, or freed.
+ * False where something came in; the reservation is given back all the same. */
+static bool let_go(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue, uint64_t released)
 {
-    give_back_lifecycle(worker, queue);
-    uint64_t released = take_released(worker, ZLINK_LANE_APPLICATION);
     zlink_lane_word_t seen = zlink_lane_word_read(&queue->application);
     for (;;) {
         zlink_lane_word_t next = {.chain = 0, .counters = seen.counters - released};
@@ -225,11 +228,22 @@ static bool end_slice(zlink_worker_t *worker, zlink_serial_execution_queue_t *qu
         }
         next.counters &= ~ZLINK_COUNTER_SCHEDULED;
         if (zlink_lane_word_replace(&queue->application, &seen, next))
-            break;
+            return true;
     }
-    /* From here on the queue may be anybody's, or gone. */
+}
+
+static bool end_slice(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue)
+{
+    give_back_lifecycle(worker, queue);
+    if (!let_go(worker, queue, take_released(worker, ZLINK_LANE_APPLICATION)))
+        return false;
     worker->driving = NULL;
     return true;
+}
+
+static bool has_work(const zlink_serial_execution_queue_t *queue)
+{
+    return queue->barrier_last || queue->lifecycle_last || queue->application_last;
 }
 
 /* The table of contract 003 §7. */
@@ -270,18 +284,16 @@ zlink_work_item_t *zlink_serial_execution_queue_next(zlink_worker_t *worker)
         queue->held = NULL;
         return enter(worker, item);
     }
-    for (;;) {
+    do {
         bring_in(worker, queue);
         pass_marks(queue);
-        if (queue->barrier_last || queue->lifecycle_last || queue->application_last)
-            break;
-        if (end_slice(worker, queue))
+        if (!has_work(queue) && end_slice(worker, queue))
             return NULL;
-    }
-    if (worker->slice_items > 0 && over_budget(worker, queue)) {
+    } while (!has_work(queue));
+    if (queue->gate || (worker->slice_items > 0 && over_budget(worker, queue))) {
         give_back(worker, queue);
         worker->driving = NULL;
-        zlink_worker_ready(queue);
+        zlink_serial_execution_queue_post(queue);
         return NULL;
     }
     item = choose(queue);
@@ -293,6 +305,62 @@ zlink_work_item_t *zlink_serial_execution_queue_next(zlink_worker_t *worker)
     }
     return enter(worker, item);
 }
+
+/* ---- gated queues ---- */
+
+/* The next item of a gated queue; NULL: there was none, and the queue was let go. */
+static zlink_work_item_t *claim(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue)
+{
+    do {
+        bring_in(NULL, queue);
+        pass_marks(queue);
+        if (!has_work(queue) && let_go(worker, queue, 0))
+            return NULL;
+    } while (!has_work(queue));
+    queue->held = choose(queue);
+    queue->held->epoch = queue->epoch;
+    return queue->held;
+}
+
+/* The item has ended: the claim goes, and the record to the back of the gate where there is more. */
+static void end_claim(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue, zlink_execution_lane_t lane,
+                      uint64_t bytes)
+{
+    uint64_t released = lane == ZLINK_LANE_NONE ? 0 : ZLINK_COUNTER_ONE_ITEM + bytes;
+
+    queue->held = NULL;
+    if (lane == ZLINK_LANE_LIFECYCLE) {
+        zlink_lane_word_give_back(&queue->lifecycle, released);
+        released = 0;
+    }
+    if (has_work(queue) || queue->gate != worker->driving) {
+        if (released)
+            zlink_lane_word_give_back(&queue->application, released);
+    } else if (let_go(worker, queue, released)) {
+        return;
+    }
+    zlink_serial_execution_queue_post(queue);
+}
+
+zlink_work_result_t zlink_serial_execution_queue_run_turn(zlink_work_item_t *record, zlink_worker_t *worker)
+{
+    zlink_serial_execution_queue_t *queue = ZLINK_CONTAINER_OF(record, zlink_serial_execution_queue_t, turn_record);
+    zlink_work_item_t *item = queue->held ? queue->held : claim(worker, queue);
+
+    if (!item)
+        return ZLINK_WORK_DONE;
+    /* A handler that waits on its stack leaves these here and comes back to them. */
+    zlink_execution_lane_t lane = (zlink_execution_lane_t)item->lane;
+    uint64_t bytes = item->reserved_bytes;
+    queue->authority = worker->driving->authority;
+    worker->claimed = queue;
+    zlink_work_result_t result = item->run(item, worker);
+    if (result == ZLINK_WORK_DONE)
+        end_claim(worker, queue, lane, bytes);
+    return result;
+}
+
+/* ---- what an item has answered ---- */
 
 static void item_done(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue)
 {
@@ -313,6 +381,7 @@ static void item_done(zlink_worker_t *worker, zlink_serial_execution_queue_t *qu
 /* The queue stands still until its held item is resumed, which may have happened already. */
 static void hold(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue, zlink_work_item_t *item)
 {
+    assert(!queue->gate);
     give_back(worker, queue);
     queue->held = item;
     worker->driving = NULL;
@@ -329,6 +398,7 @@ void zlink_serial_execution_queue_ran(zlink_worker_t *worker, zlink_work_result_
 
     assert(queue && item);
     worker->item = NULL;
+    worker->claimed = NULL;
     switch (result) {
     case ZLINK_WORK_DONE:
         item_done(worker, queue);

@@ -1,9 +1,11 @@
 #include "exec/stack_pool.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #ifdef ZLINK_ASAN
@@ -242,12 +244,15 @@ void zlink_stack_pool_empty(zlink_stack_pool_t *pool, zlink_stack_list_t *list)
 
 /* ---- the pool ---- */
 
+/* An emulator of another machine says yes to every advice and does nothing, so the page is tried: behind a guard the
+ * kernel itself cannot write. */
 static bool kernel_installs_guards(size_t page_bytes)
 {
     void *page = mmap(NULL, page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED)
         return false;
-    bool installs = madvise(page, page_bytes, MADV_GUARD_INSTALL) == 0;
+    bool installs =
+        madvise(page, page_bytes, MADV_GUARD_INSTALL) == 0 && getrandom(page, 1, GRND_NONBLOCK) < 0 && errno == EFAULT;
     (void)munmap(page, page_bytes);
     return installs;
 }

@@ -38,6 +38,7 @@ struct zlink_worker {
 
     zlink_serial_execution_queue_t *driving; /* the queue whose authority it holds */
     zlink_work_item_t *item;                 /* the item that runs; NULL between items */
+    zlink_serial_execution_queue_t *claimed; /* the gated queue whose item runs on this turn, if it is one's */
     zlink_turn_t *turn;                      /* the same where it is a turn */
     uint64_t item_bytes;                     /* kept from the item, which may be freed when it is done */
     uint8_t item_lane;
