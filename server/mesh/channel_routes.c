@@ -8,13 +8,14 @@
 typedef struct zlink_channel_member {
     zlink_peer_link_t *link; /* NULL: this node */
     const char *node_id;
+    uint32_t weight;
+    int64_t gained;
 } zlink_channel_member_t;
 
 typedef struct zlink_channel_route {
     UT_hash_handle by_name;
     zlink_channel_member_t *members; /* by node id */
     size_t count, capacity;
-    size_t next;
     bool added;
     char name[];
 } zlink_channel_route_t;
@@ -106,14 +107,12 @@ static zlink_status_t insert(zlink_channel_route_t *route, zlink_channel_member_
     for (; at > 0 && strcmp(route->members[at - 1].node_id, member.node_id) > 0; at--)
         route->members[at] = route->members[at - 1];
     route->members[at] = member;
-    if (at < route->next)
-        route->next++; /* whose turn it is does not change */
     return ZLINK_OK;
 }
 
-zlink_status_t zlink_channel_routes_add_local(zlink_channel_routes_t *routes, const char *channel)
+zlink_status_t zlink_channel_routes_add_local(zlink_channel_routes_t *routes, const char *channel, uint32_t weight)
 {
-    return zlink_channel_routes_add(routes, channel, NULL, routes->own_node_id);
+    return zlink_channel_routes_add(routes, channel, NULL, routes->own_node_id, weight);
 }
 
 zlink_status_t zlink_channel_routes_know(zlink_channel_routes_t *routes, const char *channel)
@@ -122,24 +121,39 @@ zlink_status_t zlink_channel_routes_know(zlink_channel_routes_t *routes, const c
 }
 
 zlink_status_t zlink_channel_routes_add(zlink_channel_routes_t *routes, const char *channel, zlink_peer_link_t *link,
-                                        const char *node_id)
+                                        const char *node_id, uint32_t weight)
 {
     zlink_channel_route_t *route = find_or_make(routes, channel);
-    return route ? insert(route, (zlink_channel_member_t){link, node_id}) : ZLINK_CAPACITY_EXCEEDED;
+    return route ? insert(route, (zlink_channel_member_t){link, node_id, weight, 0}) : ZLINK_CAPACITY_EXCEEDED;
+}
+
+static zlink_channel_member_t *find_member(const zlink_channel_routes_t *routes, const char *channel,
+                                           const zlink_peer_link_t *link)
+{
+    const zlink_channel_route_t *route = find(routes, channel);
+    for (size_t i = 0; route && i < route->count; i++)
+        if (route->members[i].link == link)
+            return &route->members[i];
+    return NULL;
+}
+
+bool zlink_channel_routes_set_weight(zlink_channel_routes_t *routes, const char *channel, const zlink_peer_link_t *link,
+                                     uint32_t weight)
+{
+    zlink_channel_member_t *member = find_member(routes, channel, link);
+    if (member)
+        member->weight = weight;
+    return member != NULL;
 }
 
 void zlink_channel_routes_remove(zlink_channel_routes_t *routes, const char *channel, const zlink_peer_link_t *link)
 {
     zlink_channel_route_t *route = find(routes, channel);
-    for (size_t i = 0; route && i < route->count; i++) {
-        if (route->members[i].link != link)
-            continue;
-        memmove(&route->members[i], &route->members[i + 1], (route->count - i - 1) * sizeof(route->members[0]));
-        route->count--;
-        if (i < route->next)
-            route->next--;
+    zlink_channel_member_t *member = find_member(routes, channel, link);
+    if (!member)
         return;
-    }
+    size_t behind = (size_t)(route->members + --route->count - member);
+    memmove(member, member + 1, behind * sizeof(*member));
 }
 
 size_t zlink_channel_routes_members(const zlink_channel_routes_t *routes, const char *channel)
@@ -147,7 +161,7 @@ size_t zlink_channel_routes_members(const zlink_channel_routes_t *routes, const 
     const zlink_channel_route_t *route = find(routes, channel);
     size_t members = 0;
     for (size_t i = 0; route && i < route->count; i++)
-        members += route->members[i].link != NULL;
+        members += route->members[i].link != NULL && route->members[i].weight > 0;
     return members;
 }
 
@@ -157,14 +171,20 @@ zlink_status_t zlink_channel_routes_pick(zlink_channel_routes_t *routes, const c
     zlink_channel_route_t *route = find(routes, channel);
     if (!route)
         return ZLINK_NOT_FOUND;
-    for (size_t tries = 0; tries < route->count; tries++) {
-        if (route->next >= route->count)
-            route->next = 0;
-        const zlink_channel_member_t *member = &route->members[route->next++];
-        if (!member->link && exclude_local)
+    zlink_channel_member_t *best = NULL;
+    int64_t sum = 0;
+    for (size_t i = 0; i < route->count; i++) {
+        zlink_channel_member_t *member = &route->members[i];
+        if (member->weight == 0 || (!member->link && exclude_local))
             continue;
-        *pick = (zlink_channel_pick_t){member->link, member->link == NULL};
-        return ZLINK_OK;
+        member->gained += member->weight;
+        sum += member->weight;
+        if (!best || member->gained > best->gained)
+            best = member;
     }
-    return ZLINK_UNAVAILABLE;
+    if (!best)
+        return ZLINK_UNAVAILABLE;
+    best->gained -= sum;
+    *pick = (zlink_channel_pick_t){best->link, best->link == NULL};
+    return ZLINK_OK;
 }

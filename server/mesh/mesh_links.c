@@ -88,16 +88,18 @@ static zlink_status_t join_route(zlink_peer_link_t *link, const zlink_wire_chann
     zlink_channel_routes_t *routes = link->mesh->routes;
     if (link->state != ZLINK_LINK_READY || link->peer.role != ZLINK_ROLE_SERVER)
         return ZLINK_OK;
-    if (link->peer.draining || channel->weight == 0) /* known, but not to be had now (TR-32) */
+    if (link->peer.draining) /* known, but not to be had now (TR-32) */
         return zlink_channel_routes_know(routes, channel->name);
-    return zlink_channel_routes_add(routes, channel->name, link, link->peer.node_id);
+    return zlink_channel_routes_add(routes, channel->name, link, link->peer.node_id, channel->weight);
 }
 
 static void members_changed(zlink_mesh_t *mesh, const char *channel)
 {
     const zlink_mesh_events_t *events = &mesh->options.events;
+    size_t members = zlink_channel_routes_members(mesh->routes, channel);
+    zlink_send_gates_set(mesh->gates, ZLINK_SEND_TO_CHANNEL, channel, members > 0);
     if (events->members_changed)
-        events->members_changed(events->context, channel, zlink_channel_routes_members(mesh->routes, channel));
+        events->members_changed(events->context, channel, members);
 }
 
 static void leave_routes(zlink_peer_link_t *link)
@@ -105,9 +107,7 @@ static void leave_routes(zlink_peer_link_t *link)
     for (size_t i = 0; i < link->peer.channel_count; i++) {
         const char *channel = link->peer.channels[i].name;
         zlink_channel_routes_remove(link->mesh->routes, channel, link);
-        if (zlink_channel_routes_members(link->mesh->routes, channel) == 0)
-            zlink_send_gates_set(link->mesh->gates, ZLINK_SEND_TO_CHANNEL, channel, false);
-        members_changed(link->mesh, link->peer.channels[i].name);
+        members_changed(link->mesh, channel);
     }
 }
 
@@ -119,20 +119,25 @@ static void join_routes(zlink_peer_link_t *link)
             zlink_log(ZLINK_LOG_ERROR, "zlink.channel.unroutable", ZLINK_LOG_S("channel", channel->name),
                       ZLINK_LOG_S("peer", link->peer.node_id),
                       ZLINK_LOG_S("reason", "too many channels, or no memory"));
-        if (zlink_channel_routes_members(link->mesh->routes, channel->name) > 0)
-            zlink_send_gates_set(link->mesh->gates, ZLINK_SEND_TO_CHANNEL, channel->name, true);
         members_changed(link->mesh, channel->name);
     }
 }
 
 void zlink_mesh_reroute(zlink_peer_link_t *link, const zlink_wire_update_t *update)
 {
-    leave_routes(link);
+    bool stays = !link->peer.draining && !update->draining;
+    if (!stays)
+        leave_routes(link);
     link->peer.revision = update->revision;
     link->peer.draining = update->draining;
-    for (size_t i = 0; i < link->peer.channel_count; i++)
-        link->peer.channels[i].weight = update->channels[i].weight;
-    join_routes(link);
+    for (size_t i = 0; i < link->peer.channel_count; i++) {
+        zlink_wire_channel_t *channel = &link->peer.channels[i];
+        channel->weight = update->channels[i].weight;
+        if (stays && zlink_channel_routes_set_weight(link->mesh->routes, channel->name, link, channel->weight))
+            members_changed(link->mesh, channel->name);
+    }
+    if (!stays)
+        join_routes(link);
 }
 
 /* ---- life ---- */
