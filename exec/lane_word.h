@@ -2,7 +2,8 @@
  * exec/lane_word.h: the 16-byte word that decides admission to a lane in one step. Private to exec.
  *
  *   chain     the newest item, each pointing at the one before it; bit 0 (application lane only): something stands in
- *             the lifecycle lane or the barrier slot that the holder has not looked at yet
+ *             the lifecycle lane or the barrier slot that the holder has not looked at yet. Nothing while `scheduled`
+ *             is clear: the first item of an idle queue goes by hand, see serial_execution_queue.c
  *   counters  bits 0-37 reserved bytes, 38-61 items, 62 scheduled (application lane only), 63 closed
  *
  * Every change that must be one step goes through zlink_lane_word_replace, a compare-and-swap of both halves. The
@@ -58,6 +59,18 @@ static inline bool zlink_lane_word_replace(zlink_lane_word_t *word, zlink_lane_w
     return false;
 }
 
+/* Of the application lane: the word when `item` has its place: on the chain, or, where the queue is idle, by hand. */
+static inline zlink_lane_word_t zlink_lane_word_with(zlink_lane_word_t seen, zlink_work_item_t *item)
+{
+    zlink_lane_word_t next = {.chain = seen.chain, .counters = seen.counters | ZLINK_COUNTER_SCHEDULED};
+
+    if (seen.counters & ZLINK_COUNTER_SCHEDULED) {
+        item->next = zlink_lane_word_newest(seen.chain);
+        next.chain = (uint64_t)(uintptr_t)item | (seen.chain & ZLINK_CHAIN_ATTENTION);
+    }
+    return next;
+}
+
 /* Takes reservations out of the counters. */
 static inline void zlink_lane_word_give_back(zlink_lane_word_t *word, uint64_t amount)
 {
@@ -82,9 +95,6 @@ static inline uint64_t zlink_lane_word_set(zlink_lane_word_t *word, uint64_t fla
     } while (!zlink_lane_word_replace(word, &seen, next));
     return seen.counters;
 }
-
-/* The value of `barrier` when a closed queue has ended. */
-#define ZLINK_BARRIER_ENDED ((zlink_work_item_t *)(uintptr_t)1)
 
 /* States of `hold`. */
 #define ZLINK_HOLD_NONE     0 /* nothing is held, or it is taken up again */

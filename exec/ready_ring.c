@@ -3,9 +3,7 @@
 #include <assert.h>
 #include <sched.h>
 
-#define ONE         UINT64_C(1)
-#define ONE_MOVABLE (UINT64_C(1) << 32)
-#define SPINS       64
+#define SPINS 64
 
 static void cpu_relax(void)
 {
@@ -16,7 +14,7 @@ static void cpu_relax(void)
 #endif
 }
 
-static void lock_ring(zlink_ready_ring_t *ring)
+static void lock_round(zlink_ready_ring_t *ring)
 {
     unsigned spins = 0;
 
@@ -30,71 +28,130 @@ static void lock_ring(zlink_ready_ring_t *ring)
     }
 }
 
-static void unlock_ring(zlink_ready_ring_t *ring)
+static void unlock_round(zlink_ready_ring_t *ring)
 {
     atomic_store_explicit(&ring->lock, 0, memory_order_release);
 }
 
-static zlink_serial_execution_queue_t *list_pop(zlink_ready_list_t *list)
+/* Turns a chain around; */
+static zlink_serial_execution_queue_t *oldest_first(zlink_serial_execution_queue_t *newest)
 {
-    zlink_serial_execution_queue_t *queue = list->first;
-    if (queue)
-        list->first = queue->ready_next;
-    return queue;
-}
+    zlink_serial_execution_queue_t *oldest = NULL;
 
-/* Only under the lock, so a load and a store are enough; only growing must be ordered with a worker's going to sleep.
- */
-static void count_down(zlink_ready_ring_t *ring, uint64_t amount)
-{
-    uint64_t counts = atomic_load_explicit(&ring->counts, memory_order_relaxed);
-    atomic_store_explicit(&ring->counts, counts - amount, memory_order_relaxed);
-}
-
-void zlink_ready_ring_push(zlink_ready_ring_t *ring, zlink_serial_execution_queue_t *queue)
-{
-    bool pinned = queue->suspended != 0 || queue->held != NULL;
-    zlink_ready_list_t *list = pinned ? &ring->pinned : &ring->movable;
-
-    queue->ready_next = NULL;
-    lock_ring(ring);
-    queue->ready_ticket = ring->next_ticket++;
-    if (list->first)
-        list->last->ready_next = queue;
-    else
-        list->first = queue;
-    list->last = queue;
-    atomic_fetch_add(&ring->counts, pinned ? ONE : ONE | ONE_MOVABLE);
-    unlock_ring(ring);
-}
-
-zlink_serial_execution_queue_t *zlink_ready_ring_pop(zlink_ready_ring_t *ring)
-{
-    if (zlink_ready_ring_is_empty(ring))
-        return NULL;
-    lock_ring(ring);
-    const zlink_serial_execution_queue_t *movable = ring->movable.first;
-    const zlink_serial_execution_queue_t *pinned = ring->pinned.first;
-    zlink_serial_execution_queue_t *queue = NULL;
-    if (movable && (!pinned || (int32_t)(movable->ready_ticket - pinned->ready_ticket) < 0)) {
-        queue = list_pop(&ring->movable);
-        count_down(ring, ONE | ONE_MOVABLE);
-    } else if (pinned) {
-        queue = list_pop(&ring->pinned);
-        count_down(ring, ONE);
+    while (newest) {
+        zlink_serial_execution_queue_t *next = newest->ready_next;
+        newest->ready_next = oldest;
+        oldest = newest;
+        newest = next;
     }
-    unlock_ring(ring);
+    return oldest;
+}
+
+bool zlink_ready_ring_push(zlink_ready_ring_t *ring, zlink_serial_execution_queue_t *queue, zlink_ready_push_t how)
+{
+    _Atomic(zlink_serial_execution_queue_t *) *inbox = how == ZLINK_READY_PINNED ? &ring->pinned_inbox : &ring->inbox;
+    zlink_serial_execution_queue_t *newest = atomic_load_explicit(inbox, memory_order_relaxed);
+
+    do
+        queue->ready_next = newest;
+    while (!atomic_compare_exchange_weak(inbox, &newest, queue));
+    return newest != NULL;
+}
+
+static zlink_serial_execution_queue_t *take(_Atomic(zlink_serial_execution_queue_t *) *inbox)
+{
+    if (!atomic_load_explicit(inbox, memory_order_relaxed))
+        return NULL;
+    return oldest_first(atomic_exchange(inbox, NULL));
+}
+
+/* The lock is for those who take: whoever has read the first one reads its link before somebody else can run it. */
+static zlink_serial_execution_queue_t *take_from_round(zlink_ready_ring_t *ring)
+{
+    if (!atomic_load_explicit(&ring->round, memory_order_relaxed))
+        return NULL;
+    lock_round(ring);
+    zlink_serial_execution_queue_t *queue = atomic_load_explicit(&ring->round, memory_order_acquire);
+    if (queue)
+        atomic_store_explicit(&ring->round, queue->ready_next, memory_order_relaxed);
+    unlock_round(ring);
     return queue;
 }
 
-zlink_serial_execution_queue_t *zlink_ready_ring_steal(zlink_ready_ring_t *ring)
+/* The first of a new round, whose rest others may take. */
+static zlink_serial_execution_queue_t *begin_round(zlink_ready_ring_t *ring, zlink_serial_execution_queue_t *oldest)
 {
-    if (!zlink_ready_ring_has_movable(ring))
-        return NULL;
-    lock_ring(ring);
-    zlink_serial_execution_queue_t *queue = list_pop(&ring->movable);
+    if (oldest && oldest->ready_next) {
+        assert(!atomic_load_explicit(&ring->round, memory_order_relaxed));
+        atomic_store(&ring->round, oldest->ready_next);
+    }
+    return oldest;
+}
+
+zlink_serial_execution_queue_t *zlink_ready_ring_pop(zlink_ready_ring_t *ring, bool *shared)
+{
+    zlink_serial_execution_queue_t *queue = take_from_round(ring);
+
+    *shared = false;
     if (queue)
-        count_down(ring, ONE | ONE_MOVABLE);
-    unlock_ring(ring);
+        return queue;
+    queue = ring->pinned_round;
+    if (!queue) {
+        ring->pinned_round = take(&ring->pinned_inbox);
+        queue = begin_round(ring, take(&ring->inbox));
+        if (queue) {
+            *shared = queue->ready_next != NULL;
+            return queue;
+        }
+        queue = ring->pinned_round;
+    }
+    if (queue)
+        ring->pinned_round = queue->ready_next;
+    return queue;
+}
+
+zlink_serial_execution_queue_t *zlink_ready_ring_steal(zlink_ready_ring_t *victim, zlink_ready_ring_t *ring)
+{
+    zlink_serial_execution_queue_t *queue = take_from_round(victim);
+
+    return queue ? queue : begin_round(ring, take(&victim->inbox));
+}
+
+/* ---- for tests ---- */
+
+static unsigned gather(zlink_serial_execution_queue_t **link, zlink_serial_execution_queue_t *more)
+{
+    unsigned count = 0;
+
+    for (; *link; link = &(*link)->ready_next)
+        count++;
+    *link = more;
+    for (; more; more = more->ready_next)
+        count++;
+    return count;
+}
+
+static zlink_serial_execution_queue_t *unlink_one(zlink_serial_execution_queue_t **link, unsigned index)
+{
+    while (index-- > 0)
+        link = &(*link)->ready_next;
+    zlink_serial_execution_queue_t *queue = *link;
+    *link = queue->ready_next;
+    return queue;
+}
+
+zlink_serial_execution_queue_t *
+zlink_ready_ring_pop_picked(zlink_ready_ring_t *ring, unsigned (*pick)(void *context, unsigned count), void *context)
+{
+    zlink_serial_execution_queue_t *movable = atomic_load(&ring->round);
+    unsigned movables = gather(&movable, take(&ring->inbox));
+    unsigned pinned = gather(&ring->pinned_round, take(&ring->pinned_inbox));
+    zlink_serial_execution_queue_t *queue = NULL;
+
+    if (movables + pinned != 0) {
+        unsigned index = pick(context, movables + pinned);
+        queue = index < movables ? unlink_one(&movable, index) : unlink_one(&ring->pinned_round, index - movables);
+    }
+    atomic_store(&ring->round, movable);
     return queue;
 }

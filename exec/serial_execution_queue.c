@@ -1,12 +1,19 @@
 /*
  * The submitters' side. How a submission finds a holder:
  *
- * The flag `scheduled` in the application word says that somebody holds the queue or that it stands in a ready ring.
- * Application work and resumes set it in the same swap that inserts them. Lifecycle and barrier work is inserted in its
- * own word first and then sets `attention` and `scheduled` in one swap of the application word. Whoever finds
- * `scheduled` clear has the duty to post the queue, outside the swap. The holder lets go by a swap from {no chain, no
- * attention} to `scheduled` clear, so anything that came in meanwhile makes that swap fail, and the holder need not
- * touch the queue after it, when somebody else may have freed it already.
+ * The flag `scheduled` in the application word says that somebody holds the queue, stands in for its holder or has put
+ * it into a ready ring. Application work and resumes set it in the same swap that gives them their place. Where it was
+ * set, that swap also puts the item on the chain. Where it was clear, the queue is idle: its chain and its private
+ * lists are empty, nobody holds it, and the submitter has the duty to post it. Until it has, it stands in for the
+ * holder, so it puts the item straight into the private list, where the holder need not take it from the chain again.
+ * Whoever comes meanwhile comes after it, on the chain.
+ *
+ * Lifecycle and barrier work is inserted in the lifecycle word first and then sets `attention` and `scheduled` in one
+ * swap of the application word; where it is the one that set `scheduled`, it has the duty to post. Last it sets `look`,
+ * so that a holder at work need not read the word, which submitters keep busy, before every item.
+ *
+ * The holder lets go by a swap from {no chain, no attention} to `scheduled` clear, so anything that came in meanwhile
+ * makes that swap fail, and the holder need not touch the queue after it, when somebody else may have freed it already.
  */
 #include "exec/serial_execution_queue.h"
 
@@ -27,45 +34,62 @@ void zlink_serial_execution_queue_init(zlink_serial_execution_queue_t *queue, zl
     memset(queue, 0, sizeof(*queue));
     queue->policy = policy;
     uint32_t turn = atomic_fetch_add_explicit(&pool->next_home, 1, memory_order_relaxed);
-    queue->home = pool->workers[turn % pool->worker_count];
-    queue->turn_record.run = zlink_serial_execution_queue_run_turn;
+    atomic_init(&queue->home, pool->workers[turn % pool->worker_count]);
 }
 
 void zlink_serial_execution_queue_set_gate(zlink_serial_execution_queue_t *queue, zlink_serial_execution_queue_t *gate)
 {
+    zlink_serial_execution_queue_t *before = queue->gate;
+
     assert(queue->suspended == 0 && (!gate || !gate->gate));
-    if (gate)
-        atomic_fetch_add(&gate->gated, 1);
-    if (queue->gate)
-        atomic_fetch_sub(&queue->gate->gated, 1);
+    if (gate == before)
+        return;
+    assert(before || atomic_load_explicit(&queue->gated, memory_order_relaxed) == 0);
     queue->gate = gate;
+    if (gate) {
+        atomic_fetch_add(&gate->gated, 1);
+        if (!before)
+            queue->turn_record = (zlink_work_item_t){.run = zlink_serial_execution_queue_run_turn};
+    } else {
+        atomic_init(&queue->home, atomic_load_explicit(&before->home, memory_order_relaxed));
+        atomic_init(&queue->gated, 0);
+    }
+    if (before)
+        atomic_fetch_sub(&before->gated, 1);
 }
 
-/* ---- posting ---- */
+/* ---- going in ---- */
 
-/* Inserts at the back of a lane whatever its limits are, and adds `amount` to the counters. `refused_when` is a flag
- * that forbids it. */
-static bool append(zlink_lane_word_t *word, zlink_work_item_t *item, uint64_t refused_when, uint64_t amount,
-                   uint64_t flags, bool *was_scheduled)
+/* The item has its place, and the caller has the duty to post the idle queue: it stands in for the holder. */
+static void hand_over(zlink_serial_execution_queue_t *queue, zlink_work_item_t *item)
 {
-    zlink_lane_word_t seen = zlink_lane_word_read(word);
+    assert(!queue->application_last);
+    item->next = item;
+    queue->application_last = item;
+    zlink_serial_execution_queue_post(queue);
+}
+
+/* Puts an item at the back of the application lane whatever its limits are, and adds `amount` to the counters. False,
+ * where it was closed and that is `refused`. */
+static bool put(zlink_serial_execution_queue_t *queue, zlink_work_item_t *item, uint64_t amount, bool refused)
+{
+    zlink_lane_word_t seen = zlink_lane_word_read(&queue->application);
     zlink_lane_word_t next;
 
     do {
-        if (seen.counters & refused_when)
+        if (refused && (seen.counters & ZLINK_COUNTER_CLOSED))
             return false;
-        item->next = zlink_lane_word_newest(seen.chain);
-        next.chain = (uint64_t)(uintptr_t)item | (seen.chain & ZLINK_CHAIN_ATTENTION);
-        next.counters = (seen.counters + amount) | flags;
-    } while (!zlink_lane_word_replace(word, &seen, next));
-    *was_scheduled = seen.counters & ZLINK_COUNTER_SCHEDULED;
+        next = zlink_lane_word_with(seen, item);
+        next.counters += amount;
+    } while (!zlink_lane_word_replace(&queue->application, &seen, next));
+    if (!(seen.counters & ZLINK_COUNTER_SCHEDULED))
+        hand_over(queue, item);
     return true;
 }
 
 void zlink_serial_execution_queue_post(zlink_serial_execution_queue_t *queue)
 {
     zlink_serial_execution_queue_t *gate = queue->gate;
-    bool was_scheduled;
 
     if (!gate) {
         zlink_worker_ready(queue);
@@ -75,41 +99,20 @@ void zlink_serial_execution_queue_post(zlink_serial_execution_queue_t *queue)
     record->lane = ZLINK_LANE_APPLICATION;
     record->resumed = false;
     record->reserved_bytes = gate->policy->fixed_work_byte_cost;
-    (void)append(&gate->application, record, 0, ZLINK_COUNTER_ONE_ITEM + record->reserved_bytes,
-                 ZLINK_COUNTER_SCHEDULED, &was_scheduled);
-    if (!was_scheduled)
-        zlink_worker_ready(gate);
+    (void)put(gate, record, ZLINK_COUNTER_ONE_ITEM + record->reserved_bytes, false);
 }
 
 /* ---- admission ---- */
 
-typedef struct zlink_lane_limits {
-    uint64_t items;
-    uint64_t bytes;
-    uint64_t flags; /* to set together with the insertion */
-} zlink_lane_limits_t;
-
-/* Room on both axes, the place in the order and the insertion, all or nothing. `*before` is the word that it replaced.
- */
-static zlink_status_t admit(zlink_lane_word_t *word, zlink_lane_limits_t limits, zlink_work_item_t *item,
-                            zlink_lane_word_t *before)
+/* Is there room for one more item of so many bytes? */
+static zlink_status_t room(uint64_t counters, uint64_t items_max, uint64_t bytes_max, uint64_t bytes)
 {
-    zlink_lane_word_t seen = zlink_lane_word_read(word);
-    zlink_lane_word_t next;
+    uint64_t used = counters & ZLINK_COUNTER_BYTES;
 
-    assert(item->run && "only a mark has no function");
-    do {
-        if (seen.counters & ZLINK_COUNTER_CLOSED)
-            return ZLINK_SHUTTING_DOWN;
-        uint64_t used = seen.counters & ZLINK_COUNTER_BYTES;
-        if (zlink_lane_word_items(seen.counters) >= limits.items || used > limits.bytes ||
-            item->reserved_bytes > limits.bytes - used)
-            return ZLINK_CAPACITY_EXCEEDED;
-        item->next = zlink_lane_word_newest(seen.chain);
-        next.chain = (uint64_t)(uintptr_t)item | (seen.chain & ZLINK_CHAIN_ATTENTION);
-        next.counters = (seen.counters + ZLINK_COUNTER_ONE_ITEM + item->reserved_bytes) | limits.flags;
-    } while (!zlink_lane_word_replace(word, &seen, next));
-    *before = seen;
+    if (counters & ZLINK_COUNTER_CLOSED)
+        return ZLINK_SHUTTING_DOWN;
+    if (zlink_lane_word_items(counters) >= items_max || used > bytes_max || bytes > bytes_max - used)
+        return ZLINK_CAPACITY_EXCEEDED;
     return ZLINK_OK;
 }
 
@@ -119,8 +122,16 @@ static uint64_t bytes_to_reserve(const zlink_execution_lane_policy_t *policy, ui
     return payload_bytes > ZLINK_COUNTER_BYTES ? UINT64_MAX : payload_bytes + policy->fixed_work_byte_cost;
 }
 
-/* Something stands in the lifecycle lane or the barrier slot. True: the caller has the duty to post the queue. */
-static bool call_attention(zlink_serial_execution_queue_t *queue)
+static void prepare(zlink_work_item_t *item, zlink_execution_lane_t lane, uint64_t bytes)
+{
+    assert(item->run && "only a mark has no function");
+    item->lane = (uint8_t)lane;
+    item->resumed = false;
+    item->reserved_bytes = bytes & ZLINK_COUNTER_BYTES;
+}
+
+/* Something stands in the lifecycle lane or the barrier slot. */
+static void call_attention(zlink_serial_execution_queue_t *queue)
 {
     zlink_lane_word_t next;
     zlink_lane_word_t seen = {.chain = __atomic_load_n(&queue->application.chain, __ATOMIC_SEQ_CST),
@@ -128,11 +139,14 @@ static bool call_attention(zlink_serial_execution_queue_t *queue)
 
     do {
         if (seen.chain & ZLINK_CHAIN_ATTENTION)
-            return false; /* a holder has yet to look, and will see what the caller put there before this */
+            break; /* a holder has yet to look, and will see what the caller put there before this */
         next.chain = seen.chain | ZLINK_CHAIN_ATTENTION;
         next.counters = seen.counters | ZLINK_COUNTER_SCHEDULED;
     } while (!zlink_lane_word_replace(&queue->application, &seen, next));
-    return !(seen.counters & ZLINK_COUNTER_SCHEDULED);
+    if (seen.counters & ZLINK_COUNTER_SCHEDULED)
+        atomic_store_explicit(&queue->look, 1, memory_order_relaxed);
+    else
+        zlink_serial_execution_queue_post(queue);
 }
 
 zlink_status_t zlink_serial_execution_queue_enqueue(zlink_serial_execution_queue_t *queue, zlink_work_item_t *item)
@@ -140,56 +154,81 @@ zlink_status_t zlink_serial_execution_queue_enqueue(zlink_serial_execution_queue
     return zlink_serial_execution_queue_enqueue_with_payload_bytes(queue, item, 0);
 }
 
+/* Room on both axes, the place in the order and the insertion, all or nothing. */
 zlink_status_t zlink_serial_execution_queue_enqueue_with_payload_bytes(zlink_serial_execution_queue_t *queue,
                                                                        zlink_work_item_t *item, uint64_t payload_bytes)
 {
     const zlink_execution_lane_policy_t *policy = queue->policy;
-    zlink_lane_limits_t limits = {policy->application_message_capacity, policy->application_byte_capacity,
-                                  ZLINK_COUNTER_SCHEDULED};
-    zlink_lane_word_t before;
+    uint64_t bytes = bytes_to_reserve(policy, payload_bytes);
+    zlink_lane_word_t seen = zlink_lane_word_read(&queue->application);
+    zlink_lane_word_t next;
 
-    item->lane = ZLINK_LANE_APPLICATION;
-    item->resumed = false;
-    item->reserved_bytes = bytes_to_reserve(policy, payload_bytes);
-    zlink_status_t status = admit(&queue->application, limits, item, &before);
-    if (status == ZLINK_OK && !(before.counters & ZLINK_COUNTER_SCHEDULED))
-        zlink_serial_execution_queue_post(queue);
-    return status;
+    prepare(item, ZLINK_LANE_APPLICATION, bytes);
+    do {
+        zlink_status_t status =
+            room(seen.counters, policy->application_message_capacity, policy->application_byte_capacity, bytes);
+        if (status != ZLINK_OK)
+            return status;
+        next = zlink_lane_word_with(seen, item);
+        next.counters += ZLINK_COUNTER_ONE_ITEM + bytes;
+    } while (!zlink_lane_word_replace(&queue->application, &seen, next));
+    if (!(seen.counters & ZLINK_COUNTER_SCHEDULED))
+        hand_over(queue, item);
+    return ZLINK_OK;
 }
 
 zlink_status_t zlink_serial_execution_queue_enqueue_lifecycle(zlink_serial_execution_queue_t *queue,
                                                               zlink_work_item_t *item)
 {
     const zlink_execution_lane_policy_t *policy = queue->policy;
-    zlink_lane_limits_t limits = {policy->lifecycle_message_capacity, policy->lifecycle_byte_capacity, 0};
-    zlink_lane_word_t before;
+    uint64_t bytes = bytes_to_reserve(policy, 0);
+    zlink_lane_word_t seen = zlink_lane_word_read(&queue->lifecycle);
+    zlink_lane_word_t next;
 
-    item->lane = ZLINK_LANE_LIFECYCLE;
-    item->resumed = false;
-    item->reserved_bytes = bytes_to_reserve(policy, 0);
-    zlink_status_t status = admit(&queue->lifecycle, limits, item, &before);
-    if (status == ZLINK_OK && call_attention(queue))
-        zlink_serial_execution_queue_post(queue);
-    return status;
+    prepare(item, ZLINK_LANE_LIFECYCLE, bytes);
+    do {
+        zlink_status_t status =
+            room(seen.counters, policy->lifecycle_message_capacity, policy->lifecycle_byte_capacity, bytes);
+        if (status != ZLINK_OK)
+            return status;
+        item->next = zlink_lane_word_newest(seen.chain);
+        next.chain = (uint64_t)(uintptr_t)item;
+        next.counters = seen.counters + ZLINK_COUNTER_ONE_ITEM + bytes;
+    } while (!zlink_lane_word_replace(&queue->lifecycle, &seen, next));
+    call_attention(queue);
+    return ZLINK_OK;
+}
+
+zlink_status_t zlink_serial_execution_queue_enqueue_mark(zlink_serial_execution_queue_t *queue, zlink_work_item_t *item)
+{
+    prepare(item, ZLINK_LANE_NONE, 0);
+    return put(queue, item, 0, true) ? ZLINK_OK : ZLINK_SHUTTING_DOWN;
+}
+
+/* Puts something that reserves nothing on the lifecycle word's chain. False, where it was closed and that is `refused`.
+ */
+static bool put_lifecycle(zlink_serial_execution_queue_t *queue, zlink_work_item_t *item, bool refused)
+{
+    zlink_lane_word_t seen = zlink_lane_word_read(&queue->lifecycle);
+    zlink_lane_word_t next;
+
+    do {
+        if (refused && (seen.counters & ZLINK_COUNTER_CLOSED))
+            return false;
+        item->next = zlink_lane_word_newest(seen.chain);
+        next.chain = (uint64_t)(uintptr_t)item;
+        next.counters = seen.counters;
+    } while (!zlink_lane_word_replace(&queue->lifecycle, &seen, next));
+    return true;
 }
 
 zlink_status_t zlink_serial_execution_queue_enqueue_barrier_next(zlink_serial_execution_queue_t *queue,
                                                                  zlink_work_item_t *item)
 {
-    if (zlink_serial_execution_queue_is_closed(queue))
+    prepare(item, ZLINK_LANE_NONE, 0);
+    if (!put_lifecycle(queue, item, true))
         return ZLINK_SHUTTING_DOWN;
-    assert(item->run);
-    item->lane = ZLINK_LANE_NONE;
-    item->resumed = false;
-    item->reserved_bytes = 0;
-    zlink_work_item_t *newest = atomic_load_explicit(&queue->barrier, memory_order_relaxed);
-    do {
-        if (newest == ZLINK_BARRIER_ENDED)
-            return ZLINK_SHUTTING_DOWN;
-        item->next = newest;
-    } while (!atomic_compare_exchange_weak(&queue->barrier, &newest, item));
-    if (call_attention(queue))
-        zlink_serial_execution_queue_post(queue);
+    call_attention(queue);
     return ZLINK_OK;
 }
 
@@ -197,16 +236,12 @@ zlink_status_t zlink_serial_execution_queue_enqueue_barrier_next(zlink_serial_ex
 
 void zlink_serial_execution_queue_resume(zlink_serial_execution_queue_t *queue, zlink_work_item_t *item)
 {
-    bool was_scheduled;
-
     if (queue->gate) {
         item = &queue->turn_record;
         queue = queue->gate;
     }
     item->resumed = true;
-    (void)append(&queue->application, item, 0, 0, ZLINK_COUNTER_SCHEDULED, &was_scheduled);
-    if (!was_scheduled)
-        zlink_worker_ready(queue);
+    (void)put(queue, item, 0, false);
 }
 
 void zlink_serial_execution_queue_resume_held(zlink_serial_execution_queue_t *queue)
@@ -241,22 +276,16 @@ bool zlink_serial_execution_queue_is_closed(const zlink_serial_execution_queue_t
 zlink_status_t zlink_serial_execution_queue_await_quiescence(zlink_serial_execution_queue_t *queue,
                                                              zlink_quiescence_t *quiescence)
 {
-    bool was_scheduled;
-    bool unused;
-
     if (zlink_serial_execution_queue_is_current(queue))
         return ZLINK_INVALID_OPERATION;
     quiescence->marks_passed = 0;
     quiescence->application_mark = (zlink_work_item_t){.lane = ZLINK_LANE_APPLICATION};
     quiescence->lifecycle_mark = (zlink_work_item_t){.lane = ZLINK_LANE_LIFECYCLE};
-    if (!append(&queue->application, &quiescence->application_mark, ZLINK_COUNTER_CLOSED, 0, ZLINK_COUNTER_SCHEDULED,
-                &was_scheduled))
+    if (!put(queue, &quiescence->application_mark, 0, true))
         return ZLINK_SHUTTING_DOWN;
     /* From here on the queue cannot end before the second mark is in, even if it is closed meanwhile. */
-    (void)append(&queue->lifecycle, &quiescence->lifecycle_mark, 0, 0, 0, &unused);
-    bool duty = call_attention(queue);
-    if (duty || !was_scheduled)
-        zlink_serial_execution_queue_post(queue);
+    (void)put_lifecycle(queue, &quiescence->lifecycle_mark, false);
+    call_attention(queue);
     return ZLINK_OK;
 }
 

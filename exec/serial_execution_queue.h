@@ -47,41 +47,44 @@ typedef struct zlink_quiescence zlink_quiescence_t;
 struct zlink_quiescence {
     void (*reached)(zlink_quiescence_t *quiescence);
     zlink_quiescence_t *next;
+    zlink_quiescence_t *next_round; /* of the first: those who wait for the round after this one */
     zlink_work_item_t application_mark;
     zlink_work_item_t lifecycle_mark;
+    uint32_t unended_before; /* of the first: items of the earlier epoch that have not ended */
     uint8_t marks_passed;
 };
 
 struct zlink_serial_execution_queue {
     /* Any thread. */
     alignas(16) zlink_lane_word_t application;
-    zlink_lane_word_t lifecycle;
-    _Atomic(zlink_work_item_t *) barrier; /* newest first */
+    zlink_lane_word_t lifecycle; /* the barrier slot's items come in here too */
+    const zlink_execution_lane_policy_t *policy;
+    zlink_serial_execution_queue_t *gate; /* NULL: a worker drives it */
     _Atomic zlink_queue_closed_t closed;  /* set by the first close */
-    _Atomic uint8_t hold;                 /* the hand-shake of a held item */
+    zlink_quiescence_t *quiescing;        /* the holder's: wait for what was running when their marks were passed */
 
-    /* Whoever holds the authority, or the lock of the ready ring that it is in. */
+    /* Whoever holds the authority; at least a cache line away from the word that submitters change. */
+    zlink_work_item_t *application_last; /* rings: the last item points at the first */
+    zlink_work_item_t *lifecycle_last;   /* the barrier slot's items stand at its front */
+    zlink_work_item_t *held; /* waits and keeps the turn; of a gated queue also the item that runs: the claim */
+    uint64_t authority;      /* the fencing number of the current or last acquisition (contract 003 §6) */
+    _Atomic uint8_t look;    /* set after something came into the lifecycle lane or the barrier slot */
+    _Atomic uint8_t hold;    /* the hand-shake of a held item */
     uint8_t epoch;
     bool yield_debt;
     uint32_t lifecycle_burst;
-    uint32_t suspended;    /* items that answered ZLINK_WORK_SUSPENDED and were not taken up again */
-    uint32_t ready_ticket; /* its place in the home worker's ready ring */
-    uint64_t authority;    /* the fencing number of the current or last acquisition (contract 003 §6) */
-    zlink_worker_t *home;  /* where it runs; a thief becomes its home */
-    const zlink_execution_lane_policy_t *policy;
-    zlink_serial_execution_queue_t *ready_next;
-    zlink_work_item_t *application_last; /* rings: the last item points at the first */
-    zlink_work_item_t *lifecycle_last;
-    zlink_work_item_t *barrier_last;
-    zlink_work_item_t *held; /* waits and keeps the turn; of a gated queue also the item that runs: the claim */
-    zlink_quiescence_t *quiescing; /* waits for what was running when their marks were passed */
-    zlink_quiescence_t *quiescing_next;
-    uint32_t unended_before; /* items of the earlier epoch that have not ended */
-    uint32_t marks_halfway;  /* waits of which only one mark was passed */
-
-    _Atomic uint32_t gated;               /* queues whose gate this is, ended ones not counted */
-    zlink_serial_execution_queue_t *gate; /* NULL: a worker drives it */
-    zlink_work_item_t turn_record;        /* stands for this queue on its gate */
+    uint32_t suspended; /* items that answered ZLINK_WORK_SUSPENDED and were not taken up again; of a gate, records */
+    uint32_t marks_halfway; /* waits for quiescence of which only one mark was passed */
+    union {
+        /* Of a gated queue: stands for it on its gate. */
+        zlink_work_item_t turn_record;
+        /* Of every other one. */
+        struct {
+            zlink_serial_execution_queue_t *ready_next; /* in a ready ring */
+            _Atomic(zlink_worker_t *) home;             /* where it runs; a thief becomes its home */
+            _Atomic uint32_t gated;                     /* queues whose gate this is, ended ones not counted */
+        };
+    };
 };
 
 /* `policy` is validated by the coordinator and must outlive the queue. Its home is one of the pool's workers. */
@@ -89,8 +92,8 @@ void zlink_serial_execution_queue_init(zlink_serial_execution_queue_t *queue, zl
                                        const zlink_execution_lane_policy_t *policy);
 
 /* Its items run on turns of `gate` from now on; NULL: on turns of its own. Before the first submission, or on a turn of
- * the queue, then from its next turn on; no item of it may be suspended. `gate` ends only after the queues that it gates
- * have ended or left; the coordinator sees to it that nobody comes to a closed gate. */
+ * the queue, then from its next turn on; no item of it may be suspended. `gate` ends only after the queues that it
+ * gates have ended or left; the coordinator sees to it that nobody comes to a closed gate. */
 void zlink_serial_execution_queue_set_gate(zlink_serial_execution_queue_t *queue, zlink_serial_execution_queue_t *gate);
 
 /* ZLINK_OK: the queue has the item. ZLINK_CAPACITY_EXCEEDED: the lane is full. ZLINK_SHUTTING_DOWN: it was closed. A
@@ -100,6 +103,11 @@ zlink_status_t zlink_serial_execution_queue_enqueue_with_payload_bytes(zlink_ser
                                                                        zlink_work_item_t *item, uint64_t payload_bytes);
 zlink_status_t zlink_serial_execution_queue_enqueue_lifecycle(zlink_serial_execution_queue_t *queue,
                                                               zlink_work_item_t *item);
+
+/* At the back of the application lane, however full it is: reserves nothing. ZLINK_SHUTTING_DOWN: it was closed. For
+ * marks, whose number their owner limits. */
+zlink_status_t zlink_serial_execution_queue_enqueue_mark(zlink_serial_execution_queue_t *queue,
+                                                         zlink_work_item_t *item);
 
 /* Right after the current turn, ahead of both lanes; several in the order in which they came. Reserves nothing. */
 zlink_status_t zlink_serial_execution_queue_enqueue_barrier_next(zlink_serial_execution_queue_t *queue,

@@ -1,7 +1,8 @@
 /*
  * The holder's side. What it takes from a lane's chain goes, oldest first, into a private list per lane, so that one
- * swap brings in everything that has come since the last look. One load of the application word per turn boundary tells
- * whether there is anything new in any of the three places.
+ * swap brings in everything that has come since the last look. The application chain is taken when the private list
+ * has run out, and the lifecycle word's when `look` says that something is there, or when the application chain does.
+ * Between two items nothing else is read that submitters write.
  */
 #include "exec/serial_execution_queue_drain.h"
 
@@ -84,19 +85,66 @@ static zlink_lane_word_t take_chain(zlink_lane_word_t *word, uint64_t released)
     return seen;
 }
 
+static bool at_barrier(const zlink_work_item_t *item)
+{
+    return item->lane == ZLINK_LANE_NONE;
+}
+
+/* Barrier items go in front of the lifecycle lane's, behind those that stand there already. */
+static void list_insert_barrier(zlink_work_item_t **last, zlink_work_item_t *barriers)
+{
+    zlink_work_item_t *before = *last;
+
+    if (!before) {
+        *last = barriers;
+        return;
+    }
+    while (at_barrier(before->next)) {
+        before = before->next;
+        if (before == *last) {
+            *last = barriers;
+            break;
+        }
+    }
+    zlink_work_item_t *first = barriers->next;
+    barriers->next = before->next;
+    before->next = first;
+}
+
+static void bring_in_lifecycle(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue)
+{
+    zlink_lane_word_t taken = take_chain(&queue->lifecycle, worker ? take_released(worker, ZLINK_LANE_LIFECYCLE) : 0);
+    zlink_work_item_t *lifecycle = NULL;
+    zlink_work_item_t *barriers = NULL;
+    zlink_work_item_t **lifecycle_end = &lifecycle;
+    zlink_work_item_t **barriers_end = &barriers;
+    zlink_work_item_t *barriers_last = NULL;
+
+    for (zlink_work_item_t *item = zlink_lane_word_newest(taken.chain); item; item = item->next) {
+        zlink_work_item_t ***end = at_barrier(item) ? &barriers_end : &lifecycle_end;
+        **end = item;
+        *end = &item->next;
+    }
+    *lifecycle_end = NULL;
+    *barriers_end = NULL;
+    list_append(&queue->lifecycle_last, lifecycle);
+    list_append(&barriers_last, barriers);
+    if (barriers_last)
+        list_insert_barrier(&queue->lifecycle_last, barriers_last);
+}
+
 /* `worker` is the one that drives the queue; NULL where its gate does. */
 static void bring_in(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue)
 {
+    if (atomic_load_explicit(&queue->look, memory_order_relaxed))
+        (void)atomic_exchange(&queue->look, 0); /* before the look at the word: who comes later sets it again */
     if (!zlink_lane_word_chain(&queue->application))
         return;
     uint64_t released = worker ? take_released(worker, ZLINK_LANE_APPLICATION) : 0;
     zlink_lane_word_t taken = take_chain(&queue->application, released);
     list_append(&queue->application_last, zlink_lane_word_newest(taken.chain));
-    if (!(taken.chain & ZLINK_CHAIN_ATTENTION))
-        return;
-    taken = take_chain(&queue->lifecycle, worker ? take_released(worker, ZLINK_LANE_LIFECYCLE) : 0);
-    list_append(&queue->lifecycle_last, zlink_lane_word_newest(taken.chain));
-    list_append(&queue->barrier_last, atomic_exchange(&queue->barrier, NULL));
+    if (taken.chain & ZLINK_CHAIN_ATTENTION)
+        bring_in_lifecycle(worker, queue);
 }
 
 /* ---- quiescence ---- */
@@ -104,13 +152,12 @@ static void bring_in(zlink_worker_t *worker, zlink_serial_execution_queue_t *que
 /* Tells those who waited for the items of the earlier epoch, then begins the next round, if anybody waits for one. */
 static void quiet(zlink_serial_execution_queue_t *queue)
 {
-    while (queue->unended_before == 0 && (queue->quiescing || queue->quiescing_next)) {
+    while (queue->quiescing && queue->quiescing->unended_before == 0) {
         zlink_quiescence_t *reached = queue->quiescing;
-        queue->quiescing = queue->quiescing_next;
-        queue->quiescing_next = NULL;
+        queue->quiescing = reached->next_round;
         if (queue->quiescing) {
             queue->epoch++;
-            queue->unended_before = queue->suspended;
+            queue->quiescing->unended_before = queue->suspended;
         }
         while (reached) {
             zlink_quiescence_t *next = reached->next;
@@ -118,6 +165,24 @@ static void quiet(zlink_serial_execution_queue_t *queue)
             reached = next;
         }
     }
+}
+
+/* Everything before both its marks has been started. It waits for what is suspended now: that is the earlier epoch. */
+static void begin_to_wait(zlink_serial_execution_queue_t *queue, zlink_quiescence_t *quiescence)
+{
+    zlink_quiescence_t *round = queue->quiescing;
+
+    quiescence->next = NULL;
+    quiescence->next_round = NULL;
+    if (round) {
+        quiescence->next = round->next_round;
+        round->next_round = quiescence;
+        return;
+    }
+    queue->epoch++;
+    quiescence->unended_before = queue->suspended;
+    queue->quiescing = quiescence;
+    quiet(queue);
 }
 
 static void pass_mark(zlink_serial_execution_queue_t *queue, zlink_work_item_t *mark)
@@ -129,11 +194,8 @@ static void pass_mark(zlink_serial_execution_queue_t *queue, zlink_work_item_t *
         queue->marks_halfway++;
         return;
     }
-    /* Everything before it has been started. It waits for what is suspended now: that is the earlier epoch. */
     queue->marks_halfway--;
-    quiescence->next = queue->quiescing_next;
-    queue->quiescing_next = quiescence;
-    quiet(queue);
+    begin_to_wait(queue, quiescence);
 }
 
 static bool at_mark(const zlink_work_item_t *last)
@@ -143,6 +205,8 @@ static bool at_mark(const zlink_work_item_t *last)
 
 static void pass_marks(zlink_serial_execution_queue_t *queue)
 {
+    if (queue->lifecycle_last && at_barrier(queue->lifecycle_last->next))
+        return; /* it came before them, or in the place of something that did */
     while (at_mark(queue->application_last))
         pass_mark(queue, list_pop(&queue->application_last));
     while (at_mark(queue->lifecycle_last))
@@ -153,7 +217,12 @@ static void pass_marks(zlink_serial_execution_queue_t *queue)
 
 void zlink_serial_execution_queue_begin_slice(zlink_serial_execution_queue_t *queue, zlink_worker_t *worker)
 {
-    assert(!worker->driving && queue->home == worker);
+    assert(!worker->driving);
+    if (atomic_load_explicit(&queue->home, memory_order_relaxed) != worker) {
+        assert(queue->suspended == 0 && !queue->held);
+        atomic_store_explicit(&queue->home, worker, memory_order_relaxed);
+        zlink_worker_count(&worker->steals);
+    }
     worker->driving = queue;
     worker->slice_items = 0;
     worker->slice_started_ns = zlink_worker_now_ns(worker);
@@ -168,34 +237,29 @@ void zlink_serial_execution_queue_begin_slice(zlink_serial_execution_queue_t *qu
 
 static bool over_budget(zlink_worker_t *worker, const zlink_serial_execution_queue_t *queue)
 {
+    if (zlink_worker_clock_stands(worker))
+        return false; /* nor was it at the last look */
     uint64_t budget_ns = queue->policy->owner_time_budget_ms * ZLINK_NS_PER_MS;
     return zlink_worker_now_ns(worker) - worker->slice_started_ns >= budget_ns;
 }
 
-/* Everything has ended, and nothing can come any more: false where a barrier did after all. */
-static bool end_queue(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue)
+/* Everything has ended, and nothing can come any more. */
+static void end_queue(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue)
 {
-    zlink_work_item_t *none = NULL;
-
-    if (!atomic_compare_exchange_strong(&queue->barrier, &none, ZLINK_BARRIER_ENDED)) {
-        list_append(&queue->barrier_last, atomic_exchange(&queue->barrier, NULL));
-        return false;
-    }
-    assert(!queue->quiescing && !queue->quiescing_next && queue->unended_before == 0);
+    assert(!queue->quiescing && !queue->application_last && !queue->lifecycle_last);
     zlink_queue_closed_t closed = atomic_load_explicit(&queue->closed, memory_order_relaxed);
     if (queue->gate)
         atomic_fetch_sub(&queue->gate->gated, 1);
     else
         worker->driving = NULL;
     closed(queue);
-    return true;
 }
 
 /* Of a closed application lane: nothing is in it and nothing will come back to it. */
 static bool application_has_ended(const zlink_serial_execution_queue_t *queue, uint64_t counters)
 {
     return (counters & ZLINK_COUNTER_CLOSED) && zlink_lane_word_items(counters) == 0 && queue->suspended == 0 &&
-           queue->marks_halfway == 0 && atomic_load(&queue->gated) == 0;
+           queue->marks_halfway == 0 && (queue->gate || atomic_load(&queue->gated) == 0);
 }
 
 /* The lifecycle lane was closed before the application lane was, so it only gets emptier. */
@@ -223,8 +287,10 @@ static bool let_go(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue
                 continue;
             released = 0;
             seen = next;
-            if (lifecycle_has_ended(queue))
-                return end_queue(worker, queue);
+            if (lifecycle_has_ended(queue)) {
+                end_queue(worker, queue);
+                return true;
+            }
         }
         next.counters &= ~ZLINK_COUNTER_SCHEDULED;
         if (zlink_lane_word_replace(&queue->application, &seen, next))
@@ -243,24 +309,37 @@ static bool end_slice(zlink_worker_t *worker, zlink_serial_execution_queue_t *qu
 
 static bool has_work(const zlink_serial_execution_queue_t *queue)
 {
-    return queue->barrier_last || queue->lifecycle_last || queue->application_last;
+    return queue->application_last || queue->lifecycle_last;
 }
 
-/* The table of contract 003 §7. */
+/* The table of contract 003 §7; the barrier slot is ahead of it. */
 static zlink_work_item_t *choose(zlink_serial_execution_queue_t *queue)
 {
-    if (queue->barrier_last)
-        return list_pop(&queue->barrier_last);
-    if (queue->lifecycle_last && !(queue->yield_debt && queue->application_last)) {
-        if (++queue->lifecycle_burst >= queue->policy->lifecycle_burst_limit) {
-            queue->yield_debt = true;
-            queue->lifecycle_burst = 0;
+    if (queue->lifecycle_last) {
+        if (at_barrier(queue->lifecycle_last->next))
+            return list_pop(&queue->lifecycle_last);
+        if (!(queue->yield_debt && queue->application_last)) {
+            if (++queue->lifecycle_burst >= queue->policy->lifecycle_burst_limit) {
+                queue->yield_debt = true;
+                queue->lifecycle_burst = 0;
+            }
+            return list_pop(&queue->lifecycle_last);
         }
-        return list_pop(&queue->lifecycle_last);
     }
-    queue->yield_debt = false;
-    queue->lifecycle_burst = 0;
-    return list_pop(&queue->application_last);
+    zlink_work_item_t *item = list_pop(&queue->application_last);
+    if (item->lane != ZLINK_LANE_NONE) { /* a mark is no application work */
+        queue->yield_debt = false;
+        queue->lifecycle_burst = 0;
+    }
+    return item;
+}
+
+/* Brings in what may have to run next. */
+static void look(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue)
+{
+    if (!queue->application_last || atomic_load_explicit(&queue->look, memory_order_relaxed))
+        bring_in(worker, queue);
+    pass_marks(queue);
 }
 
 static zlink_work_item_t *enter(zlink_worker_t *worker, zlink_work_item_t *item)
@@ -285,8 +364,7 @@ zlink_work_item_t *zlink_serial_execution_queue_next(zlink_worker_t *worker)
         return enter(worker, item);
     }
     do {
-        bring_in(worker, queue);
-        pass_marks(queue);
+        look(worker, queue);
         if (!has_work(queue) && end_slice(worker, queue))
             return NULL;
     } while (!has_work(queue));
@@ -312,8 +390,7 @@ zlink_work_item_t *zlink_serial_execution_queue_next(zlink_worker_t *worker)
 static zlink_work_item_t *claim(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue)
 {
     do {
-        bring_in(NULL, queue);
-        pass_marks(queue);
+        look(NULL, queue);
         if (!has_work(queue) && let_go(worker, queue, 0))
             return NULL;
     } while (!has_work(queue));
@@ -372,8 +449,8 @@ static void item_done(zlink_worker_t *worker, zlink_serial_execution_queue_t *qu
             give_back(worker, queue);
     }
     if (worker->item_epoch != queue->epoch) {
-        assert(queue->unended_before > 0);
-        queue->unended_before--;
+        assert(queue->quiescing && queue->quiescing->unended_before > 0);
+        queue->quiescing->unended_before--;
         quiet(queue);
     }
 }

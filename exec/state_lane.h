@@ -11,7 +11,9 @@
  * another, cannot enter a lane with zlink_state_lane_run (two of them would wait for each other): it is
  * ZLINK_INVALID_OPERATION whether the other lane is free or not. Posting never waits and is allowed everywhere. Long
  * operations and callbacks start outside: a first turn commits the state, then, after run has returned or in
- * `completed`, the operation is started, and a later turn settles it.
+ * `completed`, the operation is started, and a later turn settles it. Whatever thread they run on, turns and
+ * `completed` are infrastructure (base/domain.h): the handler on whose stack they may stand is not theirs, and cannot
+ * be parked.
  *
  * The lane must stay until every call on it has returned. Only the last accepted turn's `completed` may free it where
  * no other call is under way.
@@ -47,9 +49,9 @@ struct zlink_state_lane {
 void zlink_state_lane_init(zlink_state_lane_t *lane);
 
 /* Runs body(context) as one turn of the lane and returns when it has run: here where the lane is free, else on the
- * thread that holds it, which the caller waits for. Inside an executor's turn it is allowed: a gate may wait for a lane.
- * ZLINK_INVALID_OPERATION: the calling thread is on this lane (reentry) or on another. ZLINK_SHUTTING_DOWN: closed. The
- * body does not run then. */
+ * thread that holds it, which the caller waits for. Inside an executor's turn it is allowed: a gate may wait for a
+ * lane. ZLINK_INVALID_OPERATION: the calling thread is on this lane (reentry) or on another. ZLINK_SHUTTING_DOWN:
+ * closed. The body does not run then. */
 zlink_status_t zlink_state_lane_run(zlink_state_lane_t *lane, void (*body)(void *context), void *context);
 
 /* Never waits (the reactor's form): the turn runs here where the lane is free, else later on the thread that holds it.
@@ -62,9 +64,6 @@ bool zlink_state_lane_is_on_lane(const zlink_state_lane_t *lane);
 /* The answer, without waiting, that run would give for where the calling thread stands: ZLINK_INVALID_OPERATION where
  * it is on this lane or on another. For places that enter the lane only later. */
 zlink_status_t zlink_state_lane_throw_if_reentrant(const zlink_state_lane_t *lane);
-
-/* The lane that the calling thread is on, NULL where it is on none. */
-const zlink_state_lane_t *zlink_state_lane_current(void);
 
 /* Takes nothing new; what was accepted runs. Idempotent; also from a turn of the lane. */
 void zlink_state_lane_close(zlink_state_lane_t *lane);

@@ -10,13 +10,15 @@
 #include <string.h>
 
 #include "base/container_of.h"
+#include "base/domain.h"
 #include "exec/worker.h"
 
 enum { WAIT_PREPARED, WAIT_PARKED, WAIT_COMPLETED };
 
 zlink_turn_t *zlink_turn_current(void)
 {
-    const zlink_worker_t *worker = zlink_worker_current();
+    /* On a turn's thread the code of a state lane may stand on top of the handler: it is not the turn's. */
+    const zlink_worker_t *worker = zlink_domain_current() == ZLINK_DOMAIN_APPLICATION ? zlink_worker_current() : NULL;
     return worker ? worker->turn : NULL;
 }
 
@@ -25,14 +27,13 @@ zlink_turn_t *zlink_turn_current(void)
 zlink_status_t zlink_turn_prepare_wait(zlink_turn_t *turn, zlink_wait_t *wait, zlink_wait_mode_t mode,
                                        zlink_turn_continuation_t continuation, void *context)
 {
-    zlink_worker_t *worker = zlink_worker_current();
-
-    if (!worker || !turn || worker->turn != turn || turn->ending || turn->wait)
+    if (!turn || zlink_turn_current() != turn || turn->ending || turn->wait)
         return ZLINK_INVALID_OPERATION;
     if (mode == ZLINK_WAIT_YIELD && !turn->yield_offered)
         return ZLINK_INVALID_OPERATION;
     if (zlink_serial_execution_queue_is_closed(turn->queue))
         return ZLINK_SHUTTING_DOWN;
+    zlink_worker_t *worker = turn->worker;
     zlink_coroutine_t *stack = NULL;
     if (!continuation) {
         stack = zlink_stack_pool_take(&worker->pool->stacks, &worker->stacks);
@@ -114,6 +115,18 @@ void zlink_wait_complete(zlink_wait_t *wait, zlink_status_t status)
 
 /* ---- running ---- */
 
+static void begin(zlink_turn_t *turn, zlink_worker_t *worker)
+{
+    worker->turn = turn;
+    zlink_domain_enter(ZLINK_DOMAIN_APPLICATION);
+}
+
+static void leave(zlink_worker_t *worker)
+{
+    worker->turn = NULL;
+    zlink_domain_enter(ZLINK_DOMAIN_INFRASTRUCTURE);
+}
+
 /* The open wait is over: its continuation runs, unless the handler has failed meanwhile or never waited for it. */
 static zlink_status_t go_on(zlink_turn_t *turn, zlink_status_t status)
 {
@@ -133,7 +146,7 @@ static zlink_work_result_t run(zlink_work_item_t *item, zlink_worker_t *worker)
 
     turn->worker = worker;
     turn->authority = turn->queue->authority;
-    worker->turn = turn;
+    begin(turn, worker);
     if (turn->parked) {
         zlink_coroutine_t *parked = turn->parked;
         turn->parked = NULL;
@@ -143,14 +156,14 @@ static zlink_work_result_t run(zlink_work_item_t *item, zlink_worker_t *worker)
     while (turn->wait) {
         if (must_park(turn->wait)) {
             turn->status = status;
-            worker->turn = NULL;
+            leave(worker);
             return answer_of(turn->wait);
         }
         status = go_on(turn, status);
     }
     turn->ending = true;
     turn->ended(turn, status);
-    worker->turn = NULL;
+    leave(worker);
     return ZLINK_WORK_DONE;
 }
 

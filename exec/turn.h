@@ -23,6 +23,7 @@
 
 typedef struct zlink_coroutine zlink_coroutine_t;
 typedef struct zlink_wait zlink_wait_t;
+typedef struct zlink_defer_scope zlink_defer_scope_t;
 
 typedef enum zlink_wait_mode {
     ZLINK_WAIT_ASYNC, /* keeps the gate: nothing else of the owner runs meanwhile */
@@ -50,24 +51,30 @@ struct zlink_turn {
     zlink_worker_t *worker;                     /* set when it runs */
     uint64_t authority;                         /* the fencing number of the acquisition that it runs under */
     bool yield_offered;                         /* set by the coordinator */
+    bool defer_offered;                         /* set by the coordinator: its handler may defer joins */
     bool ending;                                /* private: the handler has returned */
     zlink_status_t status;                      /* private: what it returned while a wait was open */
     zlink_status_t (*body)(zlink_turn_t *turn); /* the handler; runs on the turn */
+    /* May be NULL. The handler has ended: what belongs to its end and may fail (a request's reply is encoded). Answers
+     * how the turn ends; only ZLINK_OK lets the joins start that the handler has deferred. */
+    zlink_status_t (*settle)(zlink_turn_t *turn, zlink_status_t status);
     /* The last act on the turn; may free it. Called exactly once for an accepted turn. */
     void (*ended)(zlink_turn_t *turn, zlink_status_t status);
-    zlink_wait_t *wait;        /* private: the open wait */
-    zlink_coroutine_t *parked; /* private: the stack on which the handler waits */
+    zlink_wait_t *wait;         /* private: the open wait */
+    zlink_coroutine_t *parked;  /* private: the stack on which the handler waits */
+    zlink_defer_scope_t *scope; /* private: what the handler has deferred, see exec/defer_scope.h; NULL = nothing */
 };
 
 void zlink_turn_init(zlink_turn_t *turn, zlink_status_t (*body)(zlink_turn_t *turn),
                      void (*ended)(zlink_turn_t *turn, zlink_status_t status));
 
-/* The turn of the calling thread, NULL outside. */
+/* The turn of the calling thread, NULL outside and in what runs on a state lane, whatever it has interrupted. */
 zlink_turn_t *zlink_turn_current(void);
 
 /* Checks, before anything is submitted, that this wait is allowed, and reserves what it needs (a fresh stack when
- * `continuation` is NULL). ZLINK_INVALID_OPERATION: not on this turn, it is ending, yield not offered, or a wait is
- * open already. ZLINK_CAPACITY_EXCEEDED: no stack. ZLINK_SHUTTING_DOWN: the owner was closed. */
+ * `continuation` is NULL). ZLINK_INVALID_OPERATION: not on this turn (on a state lane nobody is), it is ending, yield
+ * not offered, or a wait is open already. ZLINK_CAPACITY_EXCEEDED: no stack. ZLINK_SHUTTING_DOWN: the owner was closed.
+ */
 zlink_status_t zlink_turn_prepare_wait(zlink_turn_t *turn, zlink_wait_t *wait, zlink_wait_mode_t mode,
                                        zlink_turn_continuation_t continuation, void *context);
 

@@ -36,10 +36,10 @@ typedef zlink_work_result_t (*zlink_work_run_t)(zlink_work_item_t *item, zlink_w
 struct zlink_work_item {
     zlink_work_item_t *next;
     zlink_work_run_t run;
-    uint64_t reserved_bytes; /* set at admission */
-    uint8_t lane;            /* zlink_execution_lane_t, set at admission */
-    uint8_t epoch;           /* of the queue when the item first ran: which await_quiescence it holds up */
-    bool resumed;            /* it is in the queue as a resume record */
+    uint64_t reserved_bytes : 40; /* set at admission */
+    uint8_t lane;                 /* zlink_execution_lane_t, set at admission */
+    uint8_t epoch;                /* of the queue when the item first ran: which await_quiescence it holds up */
+    bool resumed;                 /* it is in the queue as a resume record */
 };
 
 #endif

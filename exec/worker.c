@@ -6,6 +6,13 @@
  * it, or it sees the queue. Where the home worker is awake it may be busy for long, and an idle worker is woken to
  * steal; one search at a time is enough, because a searcher clears `searching` before it looks into the rings, and
  * calls the next one if it leaves something behind. A poster that finds `searching` set has pushed before that look.
+ *
+ * The shared deadlines are looked at between two owners, and by the timekeeper's waking. A worker that goes to sleep
+ * says so, then becomes the timekeeper where there is none, then reads the next deadline; it ceases to be it before it
+ * looks for work. Whoever publishes an earlier deadline wakes the timekeeper, or, where it finds none, somebody who
+ * sleeps: a worker that it does not see asleep will find no timekeeper, or one that has not read the deadline yet. And
+ * whoever takes up an owner, which may keep it for long, first wakes a sleeper if nobody keeps the time. So while a
+ * deadline is running and a worker is free, one of them is on its way to look, or sleeps no longer than that.
  */
 #include "exec/worker.h"
 
@@ -17,11 +24,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/domain.h"
+#include "exec/lane_word.h"
 #include "exec/serial_execution_queue_drain.h"
 
-#define CLOCK_TICKS_PER_LOOK 16384u /* 4 to 8 microseconds */
-
 #define SLEEP_MS_MAX 3600000u /* a deadline further away is looked at again */
+#define WATCH_MS     4u /* how long a ready owner may wait for the worker that made it ready, while others sleep */
 
 static _Thread_local zlink_worker_t *current_worker __attribute__((tls_model("initial-exec")));
 
@@ -34,16 +42,12 @@ zlink_worker_t *zlink_worker_current(void)
 
 uint64_t zlink_worker_now_ns(zlink_worker_t *worker)
 {
-    const zlink_clock_t *clock = worker->pool->clock;
+    if (zlink_worker_clock_stands(worker))
+        return worker->clock_ns;
 #if defined(__x86_64__)
-    if (clock == &zlink_clock_system) {
-        uint64_t ticks = __builtin_ia32_rdtsc();
-        if (ticks - worker->clock_ticks < CLOCK_TICKS_PER_LOOK)
-            return worker->clock_ns;
-        worker->clock_ticks = ticks;
-    }
+    worker->clock_ticks = __builtin_ia32_rdtsc();
 #endif
-    worker->clock_ns = zlink_clock_now_ns(clock);
+    worker->clock_ns = zlink_clock_now_ns(worker->pool->clock);
     return worker->clock_ns;
 }
 
@@ -51,9 +55,14 @@ uint64_t zlink_worker_now_ns(zlink_worker_t *worker)
 
 bool zlink_worker_wake(zlink_worker_t *worker)
 {
+    const zlink_scheduler_t *scheduler = worker->pool->scheduler;
+
     if (atomic_exchange(&worker->sleeping, 0) == 0)
         return false;
-    syscall(SYS_futex, &worker->sleeping, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    if (scheduler)
+        scheduler->wake(scheduler->context, worker->index);
+    else
+        syscall(SYS_futex, &worker->sleeping, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     return true;
 }
 
@@ -78,7 +87,8 @@ static bool anybody_sleeps(zlink_worker_pool_t *pool, unsigned but)
 /* Somebody should look for what stands in the ring of worker number `home`. */
 static void call_thief(zlink_worker_pool_t *pool, unsigned home)
 {
-    while (atomic_load(&pool->idle) != 0 && atomic_exchange(&pool->searching, 1) == 0) {
+    while (atomic_load(&pool->idle) != 0 && !atomic_load(&pool->searching) &&
+           atomic_exchange(&pool->searching, 1) == 0) {
         if (wake_one_idle(pool, home))
             return;
         /* Who goes to sleep now looks first; but another poster may have relied on the search that did not happen. */
@@ -88,17 +98,46 @@ static void call_thief(zlink_worker_pool_t *pool, unsigned home)
     }
 }
 
+/* It ends its slice soon: its owner has nothing left but the item that runs. */
+static bool nearly_done(const zlink_worker_t *worker)
+{
+    const zlink_serial_execution_queue_t *queue = worker->driving;
+
+    return !queue ||
+           (!queue->application_last && !queue->lifecycle_last && !zlink_lane_word_chain(&queue->application));
+}
+
+/* An owner has become ready on a turn of `worker`, where it stays. It is warm there, and a wake-up costs more than most
+ * handlers: if it is the next one there, nobody is called as long as somebody is on the watch for what takes longer. */
+static void ready_here(zlink_worker_t *worker, bool behind)
+{
+    zlink_worker_pool_t *pool = worker->pool;
+
+    if (!behind && zlink_ready_ring_is_next(&worker->ready) && nearly_done(worker) && atomic_load(&pool->watchman))
+        return;
+    call_thief(pool, worker->index);
+}
+
 void zlink_worker_ready(zlink_serial_execution_queue_t *queue)
 {
-    zlink_worker_t *home = queue->home;
+    zlink_worker_t *self = current_worker;
+    zlink_worker_t *home = atomic_load_explicit(&queue->home, memory_order_relaxed);
     zlink_worker_pool_t *pool = home->pool;
+    bool pinned = queue->suspended != 0 || queue->held != NULL;
 
-    zlink_ready_ring_push(&home->ready, queue);
-    if (atomic_load(&home->sleeping)) {
-        if (zlink_worker_wake(home))
-            return;
+    if (self && self != home && self->pool == pool && !pinned && atomic_load(&home->sleeping)) {
+        home = self;
+        atomic_store_explicit(&queue->home, self, memory_order_relaxed);
     }
-    if (zlink_ready_ring_has_movable(&home->ready))
+    bool behind = zlink_ready_ring_push(&home->ready, queue, pinned ? ZLINK_READY_PINNED : ZLINK_READY_MOVABLE);
+    if (home == self) {
+        if (!pinned)
+            ready_here(self, behind);
+        return;
+    }
+    if (atomic_load(&home->sleeping) && zlink_worker_wake(home))
+        return;
+    if (!pinned)
         call_thief(pool, home->index);
 }
 
@@ -110,16 +149,28 @@ static zlink_serial_execution_queue_t *steal(zlink_worker_t *worker)
 
     for (unsigned i = 1; i < pool->worker_count; i++) {
         zlink_worker_t *victim = pool->workers[(worker->index + i) % pool->worker_count];
-        zlink_serial_execution_queue_t *queue = zlink_ready_ring_steal(&victim->ready);
+        zlink_serial_execution_queue_t *queue = zlink_ready_ring_steal(&victim->ready, &worker->ready);
         if (!queue)
             continue;
-        queue->home = worker;
-        zlink_worker_count(&worker->steals);
-        if (zlink_ready_ring_has_movable(&victim->ready))
-            call_thief(pool, victim->index);
+        if (zlink_ready_ring_has_movable(&victim->ready) || zlink_ready_ring_has_movable(&worker->ready))
+            call_thief(pool, worker->index);
         return queue;
     }
     return NULL;
+}
+
+/* What stands in its own ring. */
+static zlink_serial_execution_queue_t *pop(zlink_worker_t *worker)
+{
+    const zlink_scheduler_t *scheduler = worker->pool->scheduler;
+    bool shared;
+
+    if (scheduler && scheduler->pick)
+        return zlink_ready_ring_pop_picked(&worker->ready, scheduler->pick, scheduler->context);
+    zlink_serial_execution_queue_t *queue = zlink_ready_ring_pop(&worker->ready, &shared);
+    if (shared)
+        call_thief(worker->pool, worker->index);
+    return queue;
 }
 
 static bool anything_to_steal(const zlink_worker_t *worker)
@@ -132,13 +183,26 @@ static bool anything_to_steal(const zlink_worker_t *worker)
     return false;
 }
 
-/* Sleeps until it is woken or until the next timer is due. */
-static void sleep_on_futex(zlink_worker_t *worker)
+/* Under a scheduler: the step ends, and the next one begins. */
+static void end_step(zlink_worker_t *worker)
+{
+    zlink_coroutine_switch(worker->stack, &worker->native);
+}
+
+/* Sleeps until it is woken or until the next timer, or as the timekeeper the next shared deadline, is due. */
+static void sleep_on_futex(zlink_worker_t *worker, bool keeps_time, bool on_watch)
 {
     struct timespec timeout;
     struct timespec *wait = NULL;
     uint64_t next_ms = zlink_timer_wheel_next_ms(&worker->timers);
 
+    if (keeps_time && zlink_deadline_scheduler_next_ms(&worker->pool->deadlines) < next_ms)
+        next_ms = zlink_deadline_scheduler_next_ms(&worker->pool->deadlines);
+    if (worker->pool->scheduler) {
+        worker->stepped = false;
+        end_step(worker);
+        return;
+    }
     if (next_ms != UINT64_MAX) {
         uint64_t now_ns = zlink_clock_now_ns(worker->pool->clock);
         uint64_t now_ms = now_ns / ZLINK_NS_PER_MS;
@@ -150,31 +214,82 @@ static void sleep_on_futex(zlink_worker_t *worker)
         timeout.tv_nsec = (long)(sleep_ns % 1000000000u);
         wait = &timeout;
     }
+    if (on_watch && (!wait || timeout.tv_sec != 0 || timeout.tv_nsec > (long)(WATCH_MS * ZLINK_NS_PER_MS))) {
+        timeout = (struct timespec){.tv_nsec = (long)(WATCH_MS * ZLINK_NS_PER_MS)};
+        wait = &timeout;
+    }
     /* Whatever ends it (a wake, the time, a signal, a flag that is clear by now), the caller looks at everything again.
      */
     syscall(SYS_futex, &worker->sleeping, FUTEX_WAIT_PRIVATE, 1, wait, NULL, 0);
 }
 
-static void park(zlink_worker_t *worker)
+/* Nobody is on the watch any more: a worker that relied on it has pushed before this one looks, or its owner is left to
+ * somebody else, where this one has work of its own. */
+static void leave_the_watch(zlink_worker_t *worker)
 {
     zlink_worker_pool_t *pool = worker->pool;
 
-    atomic_fetch_add(&pool->idle, 1);
+    atomic_store(&pool->watchman, NULL);
+    if (!zlink_ready_ring_is_empty(&worker->ready) && anything_to_steal(worker))
+        call_thief(pool, worker->index);
+}
+
+static void park(zlink_worker_t *worker)
+{
+    zlink_worker_pool_t *pool = worker->pool;
+    zlink_worker_t *nobody = NULL;
+    zlink_worker_t *no_watch = NULL;
+
+    bool others_work = atomic_fetch_add(&pool->idle, 1) + 1 < pool->worker_count;
     atomic_store(&worker->sleeping, 1);
+    bool keeps_time = atomic_compare_exchange_strong(&pool->timekeeper, &nobody, worker);
+    bool on_watch = others_work && atomic_compare_exchange_strong(&pool->watchman, &no_watch, worker);
     if (zlink_ready_ring_is_empty(&worker->ready) && !anything_to_steal(worker) && !atomic_load(&pool->stopping) &&
         atomic_load(&pool->clock_moves) == worker->clock_moves_seen)
-        sleep_on_futex(worker);
+        sleep_on_futex(worker, keeps_time, on_watch);
     atomic_store(&worker->sleeping, 0);
+    if (keeps_time)
+        atomic_store(&pool->timekeeper, NULL);
     atomic_fetch_sub(&pool->idle, 1);
     if (atomic_load(&pool->searching))
         atomic_store(&pool->searching, 0);
+    if (on_watch)
+        leave_the_watch(worker);
 }
 
 static void fire_timers(zlink_worker_t *worker)
 {
+    zlink_deadline_scheduler_t *deadlines = &worker->pool->deadlines;
+
     worker->clock_moves_seen = atomic_load(&worker->pool->clock_moves);
     if (worker->timers.count != 0)
         zlink_timer_wheel_advance(&worker->timers, zlink_worker_now_ns(worker) / ZLINK_NS_PER_MS);
+    if (zlink_deadline_scheduler_next_ms(deadlines) != UINT64_MAX)
+        zlink_deadline_scheduler_run(deadlines, zlink_worker_now_ns(worker) / ZLINK_NS_PER_MS);
+}
+
+/* Before an owner is taken up: see above. */
+static void leave_the_time(zlink_worker_t *worker)
+{
+    zlink_worker_pool_t *pool = worker->pool;
+
+    if (zlink_deadline_scheduler_next_ms(&pool->deadlines) != UINT64_MAX && !atomic_load(&pool->timekeeper) &&
+        atomic_load(&pool->idle) != 0)
+        (void)wake_one_idle(pool, worker->index);
+}
+
+void zlink_worker_attend(void *context)
+{
+    zlink_worker_pool_t *pool = context;
+    zlink_worker_t *timekeeper = atomic_load(&pool->timekeeper);
+
+    if (timekeeper) {
+        (void)zlink_worker_wake(timekeeper); /* it looks before it does anything else, also where it was awake */
+        return;
+    }
+    for (unsigned i = 0; i < pool->worker_count; i++)
+        if (atomic_load(&pool->workers[i]->sleeping) && zlink_worker_wake(pool->workers[i]))
+            return;
 }
 
 /* The next queue to drive, NULL when the pool stops. */
@@ -182,11 +297,13 @@ static zlink_serial_execution_queue_t *find_work(zlink_worker_t *worker)
 {
     for (;;) {
         fire_timers(worker);
-        zlink_serial_execution_queue_t *queue = zlink_ready_ring_pop(&worker->ready);
+        zlink_serial_execution_queue_t *queue = pop(worker);
         if (!queue)
             queue = steal(worker);
-        if (queue)
+        if (queue) {
+            leave_the_time(worker);
             return queue;
+        }
         if (atomic_load(&worker->pool->stopping))
             return NULL;
         park(worker);
@@ -217,6 +334,8 @@ static void loop(void *argument)
             /* Here it may be another stack than the one on which the item started; worker is the same. */
             zlink_serial_execution_queue_ran(worker, result);
         }
+        if (worker->pool->scheduler)
+            end_step(worker);
     }
     zlink_coroutine_leave(worker->stack, &worker->native);
 }
@@ -229,6 +348,7 @@ void zlink_worker_leave_stack(zlink_worker_t *worker, zlink_coroutine_t *fresh, 
     worker->left = self;
     worker->answer = answer;
     worker->turn = NULL;
+    zlink_domain_enter(ZLINK_DOMAIN_INFRASTRUCTURE);
     zlink_coroutine_prepare(fresh, loop, worker);
     zlink_coroutine_switch(self, fresh);
 
@@ -247,6 +367,30 @@ void zlink_worker_return_to(zlink_worker_t *worker, zlink_coroutine_t *parked)
     zlink_coroutine_leave(self, parked);
 }
 
+static void begin(zlink_worker_t *worker)
+{
+    zlink_coroutine_init_native(&worker->native);
+    zlink_coroutine_prepare(worker->stack, loop, worker);
+}
+
+/* Runs the loop until it stops, or under a scheduler until it pauses. */
+static void run(zlink_worker_t *worker)
+{
+    zlink_domain_t before = zlink_domain_enter(ZLINK_DOMAIN_INFRASTRUCTURE);
+
+    current_worker = worker;
+    zlink_coroutine_switch(&worker->native, worker->stack);
+    current_worker = NULL;
+    zlink_domain_enter(before);
+}
+
+static void end(zlink_worker_t *worker)
+{
+    zlink_coroutine_discard(worker->stack);
+    zlink_stack_pool_give_back(&worker->pool->stacks, &worker->stacks, worker->stack);
+    worker->stack = NULL;
+}
+
 void *zlink_worker_main(void *argument)
 {
     zlink_worker_t *worker = argument;
@@ -254,16 +398,30 @@ void *zlink_worker_main(void *argument)
 
     (void)snprintf(name, sizeof(name), "zlink-worker-%u", worker->index);
     (void)pthread_setname_np(pthread_self(), name); /* for people only */
-    current_worker = worker;
-    zlink_coroutine_init_native(&worker->native);
-    zlink_coroutine_prepare(worker->stack, loop, worker);
-    zlink_coroutine_switch(&worker->native, worker->stack);
-
-    zlink_coroutine_discard(worker->stack);
-    zlink_stack_pool_give_back(&worker->pool->stacks, &worker->stacks, worker->stack);
-    worker->stack = NULL;
-    current_worker = NULL;
+    begin(worker);
+    run(worker);
+    end(worker);
     return NULL;
+}
+
+void zlink_worker_begin_steps(zlink_worker_t *worker)
+{
+    begin(worker);
+}
+
+bool zlink_worker_step(zlink_worker_t *worker)
+{
+    assert(!current_worker);
+    worker->stepped = true;
+    run(worker);
+    return worker->stepped;
+}
+
+void zlink_worker_end_steps(zlink_worker_t *worker)
+{
+    assert(atomic_load(&worker->pool->stopping));
+    run(worker);
+    end(worker);
 }
 
 /* ---- timers ---- */

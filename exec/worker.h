@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/timer_wheel.h"
 #include "exec/coroutine.h"
+#include "exec/deadline_scheduler.h"
 #include "exec/ready_ring.h"
 #include "exec/serial_execution_queue.h"
 #include "exec/stack_pool.h"
@@ -55,11 +56,13 @@ struct zlink_worker {
     zlink_work_result_t answer; /* … this is what its run would have answered */
     zlink_coroutine_t *retired; /* given up for a handler that goes on */
     zlink_stack_list_t stacks;
+    bool stepped; /* under a scheduler: the last step has found something to do */
 
     zlink_timer_wheel_t timers;
     uint32_t clock_moves_seen;
     uint64_t clock_ns;    /* the last look at the clock … */
     uint64_t clock_ticks; /* … and the processor's counter then */
+    bool system_clock;
 
     _Atomic uint64_t items;
     _Atomic uint64_t suspensions;
@@ -68,6 +71,7 @@ struct zlink_worker {
 
 struct zlink_worker_pool {
     const zlink_clock_t *clock;
+    const zlink_scheduler_t *scheduler; /* NULL: threads */
     unsigned worker_count;
     unsigned workers_started;
     zlink_stack_pool_t stacks;
@@ -79,6 +83,9 @@ struct zlink_worker_pool {
     _Atomic uint32_t searching;
     _Atomic uint32_t clock_moves;
     _Atomic bool stopping;
+    _Atomic(zlink_worker_t *) watchman;   /* sleeps a few milliseconds at most; NULL = nobody */
+    _Atomic(zlink_worker_t *) timekeeper; /* sleeps no longer than the next shared deadline; NULL = nobody */
+    zlink_deadline_scheduler_t deadlines;
 
     zlink_worker_t *workers[]; /* as many as worker_count */
 };
@@ -86,8 +93,17 @@ struct zlink_worker_pool {
 /* The thread's function; its argument is the worker, whose first stack is taken. */
 void *zlink_worker_main(void *argument);
 
+/* Under a scheduler, in place of a thread: makes the worker ready for steps, runs one, ends it (the pool is stopping).
+ */
+void zlink_worker_begin_steps(zlink_worker_t *worker);
+bool zlink_worker_step(zlink_worker_t *worker);
+void zlink_worker_end_steps(zlink_worker_t *worker);
+
 /* Puts a queue whose `scheduled` flag the caller has set into its home's ring and wakes whoever should run it. */
 void zlink_worker_ready(zlink_serial_execution_queue_t *queue);
+
+/* For the pool's deadlines: somebody has to look at them earlier than was known. Any thread; the pool is `context`. */
+void zlink_worker_attend(void *context);
 
 /* Ends its sleep. False where it was awake. */
 bool zlink_worker_wake(zlink_worker_t *worker);
@@ -102,6 +118,19 @@ void zlink_worker_return_to(zlink_worker_t *worker, zlink_coroutine_t *parked) _
 /* The pool's clock, on the worker's thread. The system's may be a few microseconds behind, never ahead: it costs as
  * much as a short item, so it is not looked at again while the processor's counter has hardly moved. */
 uint64_t zlink_worker_now_ns(zlink_worker_t *worker);
+
+#define ZLINK_CLOCK_TICKS_PER_LOOK 16384u /* 4 to 8 microseconds */
+
+/* Would zlink_worker_now_ns answer the same as the last time? */
+static inline bool zlink_worker_clock_stands(const zlink_worker_t *worker)
+{
+#if defined(__x86_64__)
+    return worker->system_clock && __builtin_ia32_rdtsc() - worker->clock_ticks < ZLINK_CLOCK_TICKS_PER_LOOK;
+#else
+    (void)worker;
+    return false;
+#endif
+}
 
 /* A number that only its own thread changes. */
 static inline void zlink_worker_count(_Atomic uint64_t *number)

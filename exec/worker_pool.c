@@ -1,48 +1,14 @@
 #include "exec/worker_pool.h"
 
 #include <assert.h>
-#include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/memory.h"
+#include "exec/usable_cores.h"
 #include "exec/worker.h"
 
 #define WORKERS_MAX 1024u
-
-/* ---- how many cores this process may use ---- */
-
-/* The whole cores of a container's quota; 0 where there is none. */
-static unsigned cores_of_quota(void)
-{
-    unsigned long quota = 0;
-    unsigned long period = 0;
-    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re");
-    if (!file)
-        return 0;
-    int read = fscanf(file, "%lu %lu", &quota, &period); /* "max 100000" gives nothing */
-    (void)fclose(file);
-    if (read != 2 || period == 0)
-        return 0;
-    return quota / period == 0 ? 1 : (unsigned)(quota / period);
-}
-
-static unsigned usable_cores(void)
-{
-    cpu_set_t set;
-    unsigned cores = 1;
-
-    if (sched_getaffinity(0, sizeof(set), &set) == 0)
-        cores = (unsigned)CPU_COUNT(&set);
-    else if (sysconf(_SC_NPROCESSORS_ONLN) > 0)
-        cores = (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
-    unsigned quota = cores_of_quota();
-    if (quota != 0 && quota < cores)
-        cores = quota;
-    return cores < WORKERS_MAX ? cores : WORKERS_MAX;
-}
 
 /* ---- create ---- */
 
@@ -53,6 +19,7 @@ static zlink_worker_t *create_worker(zlink_worker_pool_t *pool, unsigned index)
         return NULL;
     worker->pool = pool;
     worker->index = index;
+    worker->system_clock = pool->clock == &zlink_clock_system;
     zlink_timer_wheel_init(&worker->timers, zlink_clock_now_ms(pool->clock));
     worker->stack = zlink_stack_pool_take(&pool->stacks, &worker->stacks);
     if (!worker->stack) {
@@ -75,7 +42,7 @@ static zlink_status_t create_workers(zlink_worker_pool_t *pool, zlink_refusal_t 
 }
 
 /* Workers take no signals: those are for the threads that wait for them. */
-static zlink_status_t start_workers(zlink_worker_pool_t *pool, zlink_refusal_t *why)
+static zlink_status_t start_threads(zlink_worker_pool_t *pool, zlink_refusal_t *why)
 {
     sigset_t all;
     sigset_t before;
@@ -96,10 +63,21 @@ static zlink_status_t start_workers(zlink_worker_pool_t *pool, zlink_refusal_t *
     return ZLINK_CAPACITY_EXCEEDED;
 }
 
+static zlink_status_t start_workers(zlink_worker_pool_t *pool, zlink_refusal_t *why)
+{
+    if (!pool->scheduler)
+        return start_threads(pool, why);
+    for (; pool->workers_started < pool->worker_count; pool->workers_started++)
+        zlink_worker_begin_steps(pool->workers[pool->workers_started]);
+    return ZLINK_OK;
+}
+
 zlink_status_t zlink_worker_pool_create(const zlink_worker_pool_options_t *options, zlink_worker_pool_t **created,
                                         zlink_refusal_t *why)
 {
-    unsigned workers = options->workers ? options->workers : usable_cores();
+    unsigned workers = options->workers ? options->workers : zlink_usable_cores();
+    if (!options->workers && workers > WORKERS_MAX)
+        workers = WORKERS_MAX;
     if (workers > WORKERS_MAX) {
         zlink_refuse(why, "workers %u: must be at most %u", workers, WORKERS_MAX);
         return ZLINK_INVALID_OPERATION;
@@ -114,9 +92,12 @@ zlink_status_t zlink_worker_pool_create(const zlink_worker_pool_options_t *optio
         return ZLINK_CAPACITY_EXCEEDED;
     }
     pool->clock = options->clock ? options->clock : &zlink_clock_system;
+    pool->scheduler = options->scheduler;
     pool->worker_count = workers;
+    zlink_deadline_scheduler_init(&pool->deadlines, pool->clock, zlink_worker_attend, pool);
     zlink_status_t status = zlink_stack_pool_init(&pool->stacks, options->stack_bytes, options->stacks_max, why);
     if (status != ZLINK_OK) {
+        zlink_deadline_scheduler_destroy(&pool->deadlines);
         zlink_free(pool);
         return status;
     }
@@ -151,16 +132,31 @@ void zlink_worker_pool_destroy(zlink_worker_pool_t *pool)
     for (unsigned i = 0; i < pool->workers_started; i++)
         zlink_worker_wake(pool->workers[i]);
     for (unsigned i = 0; i < pool->workers_started; i++)
-        pthread_join(pool->workers[i]->thread, NULL);
+        if (pool->scheduler)
+            zlink_worker_end_steps(pool->workers[i]);
+        else
+            pthread_join(pool->workers[i]->thread, NULL);
     for (unsigned i = 0; i < pool->worker_count; i++)
         if (pool->workers[i])
             destroy_worker(pool, pool->workers[i]);
     assert(atomic_load_explicit(&pool->stacks.live, memory_order_relaxed) == 0 && "a handler still waits");
     zlink_stack_pool_destroy(&pool->stacks);
+    zlink_deadline_scheduler_destroy(&pool->deadlines);
     zlink_free(pool);
 }
 
 /* ---- the rest ---- */
+
+bool zlink_worker_pool_step(zlink_worker_pool_t *pool, unsigned worker)
+{
+    assert(pool->scheduler && worker < pool->worker_count);
+    return zlink_worker_step(pool->workers[worker]);
+}
+
+zlink_deadline_scheduler_t *zlink_worker_pool_deadlines(zlink_worker_pool_t *pool)
+{
+    return &pool->deadlines;
+}
 
 void zlink_worker_pool_clock_moved(zlink_worker_pool_t *pool)
 {

@@ -24,12 +24,22 @@
 
 typedef struct zlink_worker_pool zlink_worker_pool_t;
 
+/* For tests: takes the place of threads, futexes and chance. Then no thread is started; zlink_worker_pool_step drives
+ * the workers, all on the calling thread, which is the only one that may use the pool. */
+typedef struct zlink_scheduler {
+    /* Which of `count` ready owners a worker runs next, from 0; NULL: as the ring has it. */
+    unsigned (*pick)(void *context, unsigned count);
+    void (*wake)(void *context, unsigned worker); /* it sleeps and is to be stepped again */
+    void *context;
+} zlink_scheduler_t;
+
 typedef struct zlink_worker_pool_options {
     unsigned workers;    /* 0 = as many as cores this process may use; at most 1,024 */
     size_t stack_bytes;  /* of a handler; 0 = 64 KiB (256 KiB and never less under sanitizers); 16 KiB..8 MiB */
     unsigned stacks_max; /* live at once in the whole pool, one per worker included; 0 = 65,536, or fewer (see stats)
                             where a guard page costs a mapping */
-    const zlink_clock_t *clock; /* NULL = the system's */
+    const zlink_clock_t *clock;         /* NULL = the system's */
+    const zlink_scheduler_t *scheduler; /* NULL = threads; must outlive the pool */
 } zlink_worker_pool_options_t;
 
 /* ZLINK_INVALID_OPERATION for an option out of range, ZLINK_CAPACITY_EXCEEDED for memory, stacks or threads; the line
@@ -41,6 +51,10 @@ zlink_status_t zlink_worker_pool_create(const zlink_worker_pool_options_t *optio
  * or completes something. Joins the threads. Not on a worker. */
 void zlink_worker_pool_destroy(zlink_worker_pool_t *pool);
 
+/* Under a scheduler: the worker runs one item, or ends a slice. False: it has found nothing and sleeps until it is
+ * woken or a deadline has come; to step it all the same is to wake it for no reason. Not from inside a step. */
+bool zlink_worker_pool_step(zlink_worker_pool_t *pool, unsigned worker);
+
 /* The worker of the calling thread, NULL off the pool. */
 zlink_worker_t *zlink_worker_current(void);
 
@@ -48,6 +62,9 @@ zlink_worker_t *zlink_worker_current(void);
  * of the pool's clock. */
 void zlink_worker_timer_start(zlink_worker_t *worker, zlink_timer_t *timer, uint64_t deadline_ms);
 void zlink_worker_timer_cancel(zlink_worker_t *worker, zlink_timer_t *timer);
+
+/* The deadlines that all Spots share. They expire on any worker, outside every turn. */
+struct zlink_deadline_scheduler *zlink_worker_pool_deadlines(zlink_worker_pool_t *pool);
 
 /* For a clock that does not go by itself: every sleeping worker looks at it again. Any thread. */
 void zlink_worker_pool_clock_moved(zlink_worker_pool_t *pool);

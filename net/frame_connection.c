@@ -10,6 +10,7 @@
 #define ROTATION_FRAMES 64u
 #define ROTATION_BYTES  (256u * 1024u)
 #define FRAME_MS        15000u /* for all of a frame, from its first byte */
+#define TAKE_BYTES_MIN  16384u /* of a payload whose copy costs more than an allocation */
 
 struct zlink_frame_connection {
     zlink_stream_t *stream;
@@ -17,9 +18,10 @@ struct zlink_frame_connection {
     void *context;
     uint32_t max_body_bytes;
     uint32_t peer_max_body_bytes;
-    bool waiting; /* a frame was refused with ZLINK_FRAME_WAIT */
-    bool over;    /* closed or aborted from here: nothing more is handed over */
-    bool live;    /* liveness runs */
+    bool waiting;       /* a frame was refused with ZLINK_FRAME_WAIT */
+    bool over;          /* closed or aborted from here: nothing more is handed over */
+    bool live;          /* liveness runs */
+    bool payload_taken; /* of the frame that is being handed over, with the memory that it lies in */
     zlink_liveness_t liveness;
     zlink_timer_t check; /* of the liveness */
     uint64_t begun_ms;   /* when the frame that is coming in had its first byte; 0 = none is */
@@ -33,39 +35,60 @@ static zlink_frame_connection_t *connection_of(zlink_stream_t *stream)
 
 /* ---- out ---- */
 
-typedef zlink_status_t (*connection_write_t)(zlink_stream_t *stream, const zlink_slice_t *slices, unsigned count);
-
-static zlink_status_t connection_send(zlink_frame_connection_t *connection, connection_write_t write,
-                                      const zlink_frame_prefix_t *prefix, const void *envelope, uint32_t envelope_bytes,
-                                      const void *payload, uint32_t payload_bytes)
-{
+/* A frame that is ready to be written: `slices` point into it. */
+typedef struct zlink_outbound_frame {
     uint8_t head[ZLINK_FRAME_PREFIX_BYTES];
+    zlink_slice_t slices[3];
+} zlink_outbound_frame_t;
+
+static zlink_status_t frame_make(const zlink_frame_connection_t *connection, const zlink_frame_prefix_t *prefix,
+                                 const void *envelope, uint32_t envelope_bytes, const void *payload,
+                                 uint32_t payload_bytes, zlink_outbound_frame_t *frame)
+{
     zlink_frame_prefix_t filled = *prefix;
-    const zlink_slice_t slices[] = {{head, sizeof(head)}, {envelope, envelope_bytes}, {payload, payload_bytes}};
 
     if (envelope_bytes > ZLINK_FRAME_ENVELOPE_BYTES_MAX || payload_bytes > connection->peer_max_body_bytes ||
         envelope_bytes > connection->peer_max_body_bytes - payload_bytes)
         return ZLINK_INVALID_OPERATION;
     filled.envelope_bytes = envelope_bytes;
     filled.body_bytes = envelope_bytes + payload_bytes;
-    zlink_frame_prefix_encode(&filled, head);
-    return write(connection->stream, slices, 3);
+    zlink_frame_prefix_encode(&filled, frame->head);
+    frame->slices[0] = (zlink_slice_t){frame->head, sizeof(frame->head)};
+    frame->slices[1] = (zlink_slice_t){envelope, envelope_bytes};
+    frame->slices[2] = (zlink_slice_t){payload, payload_bytes};
+    return ZLINK_OK;
 }
 
 zlink_status_t zlink_frame_connection_send(zlink_frame_connection_t *connection, const zlink_frame_prefix_t *prefix,
                                            const void *envelope, uint32_t envelope_bytes, const void *payload,
                                            uint32_t payload_bytes)
 {
-    return connection_send(connection, zlink_stream_write_slices, prefix, envelope, envelope_bytes, payload,
-                           payload_bytes);
+    zlink_outbound_frame_t frame;
+    zlink_status_t status = frame_make(connection, prefix, envelope, envelope_bytes, payload, payload_bytes, &frame);
+
+    return status == ZLINK_OK ? zlink_stream_write_slices(connection->stream, frame.slices, 3) : status;
+}
+
+zlink_status_t zlink_frame_connection_send_held(zlink_frame_connection_t *connection,
+                                                const zlink_frame_prefix_t *prefix, const void *envelope,
+                                                uint32_t envelope_bytes, const void *payload, uint32_t payload_bytes,
+                                                zlink_output_hold_t *hold, bool *held)
+{
+    zlink_outbound_frame_t frame;
+    zlink_status_t status = frame_make(connection, prefix, envelope, envelope_bytes, payload, payload_bytes, &frame);
+
+    *held = false;
+    return status == ZLINK_OK ? zlink_stream_write_held(connection->stream, frame.slices, 3, hold, held) : status;
 }
 
 zlink_status_t zlink_frame_connection_send_forced(zlink_frame_connection_t *connection,
                                                   const zlink_frame_prefix_t *prefix, const void *envelope,
                                                   uint32_t envelope_bytes, const void *payload, uint32_t payload_bytes)
 {
-    return connection_send(connection, zlink_stream_write_slices_forced, prefix, envelope, envelope_bytes, payload,
-                           payload_bytes);
+    zlink_outbound_frame_t frame;
+    zlink_status_t status = frame_make(connection, prefix, envelope, envelope_bytes, payload, payload_bytes, &frame);
+
+    return status == ZLINK_OK ? zlink_stream_write_slices_forced(connection->stream, frame.slices, 3) : status;
 }
 
 /* ---- liveness ---- */
@@ -177,8 +200,11 @@ static size_t connection_frame_size(zlink_frame_connection_t *connection, const 
 {
     const char *reason = "malformed frame";
 
-    if (size < ZLINK_FRAME_PREFIX_BYTES)
+    if (size < ZLINK_FRAME_PREFIX_BYTES) {
+        if (size > 0)
+            zlink_stream_expect(connection->stream, ZLINK_FRAME_PREFIX_BYTES);
         return 0;
+    }
     if (zlink_frame_prefix_decode(bytes, connection->max_body_bytes, prefix, &reason) != ZLINK_OK) {
         connection_malformed(connection, reason);
         return 0;
@@ -215,15 +241,30 @@ static size_t connection_bytes(zlink_stream_t *stream, const uint8_t *bytes, siz
             zlink_stream_pause_intake(stream);
             return used;
         case ZLINK_FRAME_BROKEN:
+            assert(!connection->payload_taken);
             if (!connection->over)
                 connection_malformed(connection, "a frame was not understood");
             return used;
         }
         used += frame;
         frames++;
+        if (connection->payload_taken)
+            break; /* what is behind it has another place now, and is offered there */
     }
+    connection->payload_taken = false;
     connection_watch(connection, used, size - used);
     return used;
+}
+
+void *zlink_frame_connection_take_payload(zlink_frame_connection_t *connection, const uint8_t *payload,
+                                          size_t payload_bytes)
+{
+    void *memory = NULL;
+
+    if (payload_bytes >= TAKE_BYTES_MIN)
+        memory = zlink_stream_take_memory(connection->stream, payload, payload_bytes);
+    connection->payload_taken = memory != NULL;
+    return memory;
 }
 
 void zlink_frame_connection_resume(zlink_frame_connection_t *connection)

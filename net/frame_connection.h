@@ -66,9 +66,19 @@ void zlink_frame_connection_set_peer_body_limit(zlink_frame_connection_t *connec
 zlink_status_t zlink_frame_connection_send(zlink_frame_connection_t *connection, const zlink_frame_prefix_t *prefix,
                                            const void *envelope, uint32_t envelope_bytes, const void *payload,
                                            uint32_t payload_bytes);
+/* The same, but a large payload may be sent from where it lies: see zlink_stream_write_held. */
+zlink_status_t zlink_frame_connection_send_held(zlink_frame_connection_t *connection,
+                                                const zlink_frame_prefix_t *prefix, const void *envelope,
+                                                uint32_t envelope_bytes, const void *payload, uint32_t payload_bytes,
+                                                zlink_output_hold_t *hold, bool *held);
 zlink_status_t zlink_frame_connection_send_forced(zlink_frame_connection_t *connection,
                                                   const zlink_frame_prefix_t *prefix, const void *envelope,
                                                   uint32_t envelope_bytes, const void *payload, uint32_t payload_bytes);
+
+/* From `frame`, which then answers ZLINK_FRAME_TAKEN: keeps the payload without a copy. The memory that it lies in, to
+ * be freed with zlink_free, or NULL: copy it (a small payload, or no memory). */
+void *zlink_frame_connection_take_payload(zlink_frame_connection_t *connection, const uint8_t *payload,
+                                          size_t payload_bytes);
 
 /* After ZLINK_FRAME_WAIT: offer the frame again, in this tick's end. */
 void zlink_frame_connection_resume(zlink_frame_connection_t *connection);

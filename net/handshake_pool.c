@@ -8,6 +8,7 @@
 
 #include "base/container_of.h"
 #include "base/counters.h"
+#include "base/domain.h"
 #include "base/log.h"
 #include "base/memory.h"
 
@@ -91,6 +92,7 @@ static void *helper_main(void *argument)
     zlink_handshake_job_t *job;
 
     pthread_setname_np(pthread_self(), "zlink-handshake");
+    zlink_domain_enter(ZLINK_DOMAIN_INFRASTRUCTURE);
     lower_priority();
     pthread_mutex_lock(&pool->lock);
     while ((job = pool_take(pool)) != NULL) {

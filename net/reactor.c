@@ -11,6 +11,7 @@
 
 #include "base/container_of.h"
 #include "base/counters.h"
+#include "base/domain.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "net/completion_batch.h"
@@ -22,8 +23,8 @@
 #define ENTRIES_DEFAULT      1024u
 #define ENTRIES_MAX          32768u
 #define CQ_PER_SQ            8u
-#define BUFFER_COUNT_DEFAULT 1024u
-#define BUFFER_BYTES_DEFAULT 4096u
+#define BUFFER_COUNT_DEFAULT 256u
+#define BUFFER_BYTES_DEFAULT 16384u
 #define SLEEP_MS_MAX         3600000u
 #define TROUBLE_PAUSE_NS     1000000L
 #define TROUBLE_MAX          10000u /* unexpected answers of the kernel in a row before the process gives up */
@@ -455,6 +456,7 @@ static void *reactor_main(void *argument)
     zlink_status_t status;
 
     current_reactor = reactor;
+    zlink_domain_enter(ZLINK_DOMAIN_INFRASTRUCTURE);
     pthread_setname_np(pthread_self(), "zlink-reactor");
     reactor->now_ms = zlink_clock_now_ms(reactor->clock);
     zlink_timer_wheel_init(&reactor->wheel, reactor->now_ms);
@@ -614,6 +616,7 @@ void zlink_reactor_call(zlink_reactor_t *reactor, void (*function)(void *context
         function(context);
         return;
     }
+    assert(zlink_domain_throw_if_application() == ZLINK_OK && "a turn posts, it does not wait for the reactor");
     sem_init(&call.done, 0, 0);
     zlink_reactor_post(reactor, &call.mail);
     wait_semaphore(&call.done);

@@ -67,7 +67,7 @@ void zlink_reactor_timer_cancel(zlink_reactor_t *reactor, zlink_timer_t *timer);
 void zlink_reactor_post(zlink_reactor_t *reactor, zlink_mail_t *mail);
 
 /* Runs `function` on the reactor thread and returns when it has ended; at once where this is that thread. For start
- * and stop; a worker posts instead. */
+ * and stop; a turn must not (asserted): it posts instead. */
 void zlink_reactor_call(zlink_reactor_t *reactor, void (*function)(void *context), void *context);
 
 #endif

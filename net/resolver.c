@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/container_of.h"
+#include "base/domain.h"
 #include "base/memory.h"
 
 #define STACK_BYTES (512u * 1024u)
@@ -108,6 +109,7 @@ static void *resolution_main(void *argument)
     zlink_resolution_t *resolution = argument;
     zlink_resolver_t *resolver = resolution->resolver;
 
+    zlink_domain_enter(ZLINK_DOMAIN_INFRASTRUCTURE);
     resolution_look_up(resolution);
     pthread_mutex_lock(&resolver->lock);
     resolver->running--;

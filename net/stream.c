@@ -71,9 +71,9 @@ static void stream_free(zlink_tick_task_t *task)
     assert(stream->slot.in_flight == 0);
     zlink_stream_handshake_release(stream);
     zlink_byte_buffer_release(&stream->input);
-    zlink_byte_buffer_release(&stream->plain);
+    zlink_output_queue_release(&stream->plain);
     zlink_byte_buffer_release(&stream->wire);
-    zlink_byte_buffer_release(&stream->sending);
+    zlink_output_queue_release(&stream->sending);
     zlink_free(stream);
 }
 
@@ -184,7 +184,7 @@ void zlink_stream_tls_failed(zlink_stream_t *stream)
     if (!stream_decide_end(stream, handshaking ? ZLINK_REJECTED : ZLINK_PROTOCOL_ERROR, reason))
         return;
     /* What was written and not sealed can never be sealed now; the alert in `wire` goes out. */
-    zlink_byte_buffer_release(&stream->plain);
+    zlink_output_queue_release(&stream->plain);
     stream_start_flushing(stream);
 }
 
@@ -303,19 +303,19 @@ static void stream_trim(zlink_timer_t *timer)
     zlink_stream_t *stream = ZLINK_CONTAINER_OF(timer, zlink_stream_t, trim);
 
     zlink_byte_buffer_trim(&stream->input);
-    zlink_byte_buffer_trim(&stream->plain);
+    zlink_byte_buffer_trim(&stream->plain.copied);
     zlink_byte_buffer_trim(&stream->wire);
     if (!stream->send_armed)
-        zlink_byte_buffer_trim(&stream->sending);
+        zlink_byte_buffer_trim(&stream->sending.copied);
 }
 
 /* Only after a second, so that a busy stream keeps its buffers. */
 void zlink_stream_trim_later(zlink_stream_t *stream)
 {
     const bool big = stream->input.capacity > ZLINK_BYTE_BUFFER_IDLE_BYTES ||
-                     stream->plain.capacity > ZLINK_BYTE_BUFFER_IDLE_BYTES ||
+                     stream->plain.copied.capacity > ZLINK_BYTE_BUFFER_IDLE_BYTES ||
                      stream->wire.capacity > ZLINK_BYTE_BUFFER_IDLE_BYTES ||
-                     stream->sending.capacity > ZLINK_BYTE_BUFFER_IDLE_BYTES;
+                     stream->sending.copied.capacity > ZLINK_BYTE_BUFFER_IDLE_BYTES;
 
     if (big && !zlink_timer_is_running(&stream->trim) && stream->state < ZLINK_STREAM_CLOSING)
         zlink_reactor_timer_start(stream->reactor, &stream->trim,

@@ -7,10 +7,11 @@
  *
  *   CONNECTING -> HANDSHAKING -> OPEN -> FLUSHING -> LINGERING -> CLOSING -> CLOSED
  *
- * Writes are copied; all of one tick are sealed into as few TLS records as possible and sent with one operation at its
- * end. Bytes come decrypted, in one contiguous buffer. An orderly close sends everything written before it, then TLS's
- * close_notify, then ends the sending direction, reads (and drops) until the peer ends as well, and only then closes:
- * so a reset cannot overtake the last bytes. All of that ends after 5 s at the latest.
+ * Writes are copied (but see zlink_stream_write_held); all of one tick are sealed into as few TLS records as possible
+ * and sent with one operation at its end. Bytes come decrypted, in one contiguous buffer. An orderly close sends
+ * everything written before it, then TLS's close_notify, then ends the sending direction, reads (and drops) until the
+ * peer ends as well, and only then closes: so a reset cannot overtake the last bytes. All of that ends after 5 s at the
+ * latest.
  */
 #ifndef ZLINK_NET_STREAM_H
 #define ZLINK_NET_STREAM_H
@@ -21,6 +22,7 @@
 
 #include <zlink/status.h>
 
+#include "net/output_queue.h"
 #include "net/reactor.h"
 #include "net/tls_context.h"
 
@@ -66,6 +68,11 @@ void *zlink_stream_context(const zlink_stream_t *stream);
 zlink_status_t zlink_stream_write(zlink_stream_t *stream, const void *data, size_t size);
 zlink_status_t zlink_stream_write_slices(zlink_stream_t *stream, const zlink_slice_t *slices, unsigned count);
 
+/* The same, but the last slice may be sent from where it lies: then `*held` is true, and the bytes and `hold` (its
+ * `release` is set) are the stream's until it is called. Else everything was copied, or refused. `count` at least 1. */
+zlink_status_t zlink_stream_write_held(zlink_stream_t *stream, const zlink_slice_t *slices, unsigned count,
+                                       zlink_output_hold_t *hold, bool *held);
+
 /* For what must not wait: replies, control. Goes beyond the limit up to the hard limit; there the peer is too slow
  * to be kept and the stream is aborted (ZLINK_CAPACITY_EXCEEDED). */
 zlink_status_t zlink_stream_write_forced(zlink_stream_t *stream, const void *data, size_t size);
@@ -84,6 +91,12 @@ void zlink_stream_offer_later(zlink_stream_t *stream);
 /* From `bytes`: this many bytes are needed in one piece before anything can be consumed (the input limit does not
  * apply below it). Taken back when they have been offered. */
 void zlink_stream_expect(zlink_stream_t *stream, size_t size);
+
+/* From `bytes`, for a large message: the memory in which `data` lies becomes the caller's (zlink_free), so that nothing
+ * is copied. NULL: it lies elsewhere, or with too much else around it to be worth its memory, or there is no memory;
+ * copy. After it the callback consumes exactly up to the end of this data and looks at nothing behind it; what is there
+ * is offered anew. */
+void *zlink_stream_take_memory(zlink_stream_t *stream, const uint8_t *data, size_t size);
 
 /* Orderly. `reason` is copied and handed to `closed` with ZLINK_OK. */
 void zlink_stream_close(zlink_stream_t *stream, const char *reason);

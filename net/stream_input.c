@@ -11,6 +11,7 @@ ZLINK_COUNTER_DEFINE(zlink_counter_net_buffers_starved, ZLINK_COUNTER, "zlink.ne
                      "Receives that ended because no receive buffer was left");
 
 #define RECEIVE_BYTES_MAX (1u << 20)
+#define OWN_MEMORY_MIN    32768u
 #define EXPECTED_SLACK    16384u /* what comes behind the expected bytes in the same record */
 
 /* The callback takes some of `bytes`. What it says is checked: a wrong number would lose or repeat bytes. */
@@ -19,9 +20,10 @@ static size_t input_give(zlink_stream_t *stream, const uint8_t *bytes, size_t si
     size_t used;
 
     stream->expected = 0;
+    stream->taken = 0;
     used = stream->events->bytes(stream, bytes, size);
-    assert(used <= size);
-    return used;
+    assert(used <= size && (stream->taken == 0 || used == stream->taken));
+    return used - stream->taken;
 }
 
 static bool input_may_offer(const zlink_stream_t *stream)
@@ -31,23 +33,49 @@ static bool input_may_offer(const zlink_stream_t *stream)
 
 static void input_offer(zlink_stream_t *stream)
 {
-    const size_t size = zlink_byte_buffer_size(&stream->input);
-
     stream->offer_pending = false;
-    if (!input_may_offer(stream) || size == 0 || size < stream->expected)
-        return;
-    size_t used = input_give(stream, zlink_byte_buffer_bytes(&stream->input), size);
+    do {
+        const size_t size = zlink_byte_buffer_size(&stream->input);
 
-    zlink_byte_buffer_consume(&stream->input, used);
+        stream->taken = 0;
+        if (!input_may_offer(stream) || size == 0 || size < stream->expected)
+            return;
+        size_t used = input_give(stream, zlink_byte_buffer_bytes(&stream->input), size);
+
+        zlink_byte_buffer_consume(&stream->input, used);
+    } while (stream->taken > 0 && !zlink_tick_task_is_waiting(&stream->offer));
+}
+
+/* A large message that has hardly begun gets memory of its own, which can be handed on with it, instead of a place in a
+ * buffer that a backlog has made much larger. */
+static bool input_fits_loosely(const zlink_stream_t *stream)
+{
+    return stream->expected >= OWN_MEMORY_MIN && stream->input.capacity / 2 > stream->expected &&
+           zlink_byte_buffer_size(&stream->input) <= stream->expected / 4;
+}
+
+static bool input_change_memory(zlink_stream_t *stream, size_t size)
+{
+    zlink_byte_buffer_t own = {0};
+
+    if (zlink_byte_buffer_reserve(&own, size) == NULL)
+        return false;
+    (void)zlink_byte_buffer_append(&own, zlink_byte_buffer_bytes(&stream->input),
+                                   zlink_byte_buffer_size(&stream->input));
+    zlink_byte_buffer_release(&stream->input);
+    stream->input = own;
+    return true;
 }
 
 /* One piece, however large, without doubling on the way. */
-static bool input_make_room(zlink_stream_t *stream, size_t size)
+static bool input_make_room(zlink_stream_t *stream, size_t size, size_t slack)
 {
     const size_t held = zlink_byte_buffer_size(&stream->input);
 
+    if (input_fits_loosely(stream) && !input_change_memory(stream, stream->expected + slack))
+        return false;
     if (stream->expected > held + size)
-        size = stream->expected - held + EXPECTED_SLACK;
+        size = stream->expected - held + slack;
     return zlink_byte_buffer_reserve(&stream->input, size) != NULL;
 }
 
@@ -56,27 +84,35 @@ static void input_out_of_memory(zlink_stream_t *stream)
     zlink_stream_abort(stream, ZLINK_CAPACITY_EXCEEDED, "no memory for received bytes");
 }
 
+/* As few bytes as possible are moved out of the receive buffer: only what completes the piece that was begun there.
+ * What comes behind it is offered where it lies. */
 static void input_take_plain(zlink_stream_t *stream, const uint8_t *bytes, size_t size)
 {
-    /* The common case: nothing is left over from before, and all of it is consumed out of the receive buffer. */
-    if (input_may_offer(stream) && zlink_byte_buffer_size(&stream->input) == 0 && size >= stream->expected &&
-        !zlink_tick_task_is_waiting(&stream->offer)) {
-        const size_t used = input_give(stream, bytes, size);
+    while (size > 0 && stream->state == ZLINK_STREAM_OPEN) {
+        const size_t held = zlink_byte_buffer_size(&stream->input);
+        const bool may_offer = input_may_offer(stream) && !zlink_tick_task_is_waiting(&stream->offer);
+        size_t part = size;
 
-        bytes += used;
-        size -= used;
-        if (size == 0 || stream->state != ZLINK_STREAM_OPEN)
-            return;
-        if (!input_make_room(stream, size) || !zlink_byte_buffer_append(&stream->input, bytes, size))
+        if (may_offer && held == 0 && size >= stream->expected) {
+            const size_t used = input_give(stream, bytes, size);
+
+            bytes += used;
+            size -= used;
+            if (size == 0 || stream->state != ZLINK_STREAM_OPEN)
+                return;
+            part = size;
+        } else if (may_offer && stream->expected > held && stream->expected - held < size) {
+            part = stream->expected - held;
+        }
+        if (!input_make_room(stream, part, 0) || !zlink_byte_buffer_append(&stream->input, bytes, part)) {
             input_out_of_memory(stream);
-        return;
+            return;
+        }
+        bytes += part;
+        size -= part;
+        if (held > 0 && !zlink_tick_task_is_waiting(&stream->offer))
+            input_offer(stream);
     }
-    if (!input_make_room(stream, size) || !zlink_byte_buffer_append(&stream->input, bytes, size)) {
-        input_out_of_memory(stream);
-        return;
-    }
-    if (!zlink_tick_task_is_waiting(&stream->offer))
-        input_offer(stream);
 }
 
 void zlink_stream_feed_tls(zlink_stream_t *stream, const uint8_t *bytes, size_t size)
@@ -86,7 +122,7 @@ void zlink_stream_feed_tls(zlink_stream_t *stream, const uint8_t *bytes, size_t 
     while (more && stream->state == ZLINK_STREAM_OPEN) {
         size_t used = 0;
 
-        if (stream->expected > zlink_byte_buffer_size(&stream->input) && !input_make_room(stream, 0)) {
+        if (stream->expected > zlink_byte_buffer_size(&stream->input) && !input_make_room(stream, 0, EXPECTED_SLACK)) {
             input_out_of_memory(stream);
             return;
         }
@@ -243,6 +279,25 @@ void zlink_stream_offer_later(zlink_stream_t *stream)
     assert(zlink_reactor_is_current(stream->reactor));
     if (stream->state == ZLINK_STREAM_OPEN)
         zlink_tick_list_add(zlink_reactor_next_tick(stream->reactor), &stream->offer);
+}
+
+void *zlink_stream_take_memory(zlink_stream_t *stream, const uint8_t *data, size_t size)
+{
+    zlink_byte_buffer_t *input = &stream->input;
+    zlink_byte_buffer_t rest = {0};
+    uint8_t *memory = input->data;
+
+    assert(zlink_reactor_is_current(stream->reactor) && stream->taken == 0);
+    if (memory == NULL || data < memory + input->start || data + size > memory + input->end ||
+        input->capacity / 2 > size)
+        return NULL;
+    const size_t behind = (size_t)(data - memory) + size;
+
+    if (!zlink_byte_buffer_append(&rest, memory + behind, input->end - behind))
+        return NULL;
+    stream->taken = behind - input->start;
+    *input = rest;
+    return memory;
 }
 
 void zlink_stream_expect(zlink_stream_t *stream, size_t size)

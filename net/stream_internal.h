@@ -5,10 +5,12 @@
  *
  * Three output buffers: `plain` collects what is written in this tick; with TLS it is sealed into `wire`; `sending` is
  * what the kernel has in its hands and is not touched until the send's completion. Without TLS `plain` and `sending`
- * are swapped and `wire` stays empty.
+ * are swapped and `wire` stays empty; only then bytes are held instead of copied, as the cipher copies anyway.
  */
 #ifndef ZLINK_NET_STREAM_INTERNAL_H
 #define ZLINK_NET_STREAM_INTERNAL_H
+
+#include <sys/socket.h>
 
 #include "base/counters.h"
 #include "net/address_counts.h"
@@ -22,6 +24,8 @@
 #define ZLINK_STREAM_OPERATION_RECEIVE 1u
 #define ZLINK_STREAM_OPERATION_SEND    2u
 #define ZLINK_STREAM_OPERATION_CANCEL  3u
+
+#define ZLINK_STREAM_PIECES_MAX 8u /* of one send */
 
 typedef enum zlink_stream_state {
     ZLINK_STREAM_CONNECTING,  /* no socket yet */
@@ -60,6 +64,7 @@ struct zlink_stream {
     /* Input. */
     zlink_byte_buffer_t input; /* plain bytes that were not consumed */
     size_t expected;
+    size_t taken; /* how many of the bytes that are being offered went away with their memory */
     bool receive_armed;
     bool receive_cancelling;
     bool paused;
@@ -69,9 +74,11 @@ struct zlink_stream {
     bool ended_told;
 
     /* Output. */
-    zlink_byte_buffer_t plain;
+    zlink_output_queue_t plain;
     zlink_byte_buffer_t wire;
-    zlink_byte_buffer_t sending;
+    zlink_output_queue_t sending;
+    struct msghdr message; /* of a send in several pieces */
+    struct iovec pieces[ZLINK_STREAM_PIECES_MAX];
     bool send_armed;
     bool end_sealed;    /* close_notify was written */
     bool write_refused; /* `drained` is owed */

@@ -8,6 +8,7 @@
 #define SEND_BYTES_MAX   (256u * 1024u) /* of one send: progress shows at least this often */
 #define SEAL_BYTES_MAX   (256u * 1024u) /* sealed at once: the loop is not held longer than about a millisecond */
 #define RECORD_BYTES_MAX 16384u
+#define HOLD_BYTES_MIN   16384u /* below it a copy costs less than a piece of its own */
 
 ZLINK_COUNTER_DEFINE(zlink_counter_net_bytes_sent, ZLINK_COUNTER, "zlink.net.bytes.sent", "Bytes sent to sockets");
 ZLINK_COUNTER_DEFINE(zlink_counter_net_records_sealed, ZLINK_COUNTER, "zlink.net.records.sealed",
@@ -15,8 +16,8 @@ ZLINK_COUNTER_DEFINE(zlink_counter_net_records_sealed, ZLINK_COUNTER, "zlink.net
 
 size_t zlink_stream_outbound_bytes(const zlink_stream_t *stream)
 {
-    return zlink_byte_buffer_size(&stream->plain) + zlink_byte_buffer_size(&stream->wire) +
-           zlink_byte_buffer_size(&stream->sending);
+    return zlink_output_queue_size(&stream->plain) + zlink_byte_buffer_size(&stream->wire) +
+           zlink_output_queue_size(&stream->sending);
 }
 
 /* ---- writing ---- */
@@ -34,10 +35,10 @@ static zlink_status_t write_take(zlink_stream_t *stream, const zlink_slice_t *sl
 {
     if (size == 0)
         return ZLINK_OK;
-    if (zlink_byte_buffer_reserve(&stream->plain, size) == NULL)
+    if (zlink_byte_buffer_reserve(&stream->plain.copied, size) == NULL)
         return ZLINK_CAPACITY_EXCEEDED;
     for (unsigned i = 0; i < count; i++)
-        (void)zlink_byte_buffer_append(&stream->plain, slices[i].data, slices[i].size);
+        (void)zlink_byte_buffer_append(&stream->plain.copied, slices[i].data, slices[i].size);
     zlink_stream_settle_later(stream);
     return ZLINK_OK;
 }
@@ -51,9 +52,8 @@ static size_t slices_size(const zlink_slice_t *slices, unsigned count)
     return size;
 }
 
-zlink_status_t zlink_stream_write_slices(zlink_stream_t *stream, const zlink_slice_t *slices, unsigned count)
+static zlink_status_t write_admit(zlink_stream_t *stream, size_t size)
 {
-    const size_t size = slices_size(slices, count);
     const size_t outbound = zlink_stream_outbound_bytes(stream);
     /* One write that is larger than the limit may pass alone, or it could never be sent. */
     const size_t limit = outbound == 0 ? stream->limits.output_hard_bytes : stream->limits.output_bytes;
@@ -63,7 +63,35 @@ zlink_status_t zlink_stream_write_slices(zlink_stream_t *stream, const zlink_sli
         stream->write_refused = true;
         status = ZLINK_CAPACITY_EXCEEDED;
     }
+    return status;
+}
+
+zlink_status_t zlink_stream_write_slices(zlink_stream_t *stream, const zlink_slice_t *slices, unsigned count)
+{
+    const size_t size = slices_size(slices, count);
+    zlink_status_t status = write_admit(stream, size);
+
     return status == ZLINK_OK ? write_take(stream, slices, count, size) : status;
+}
+
+zlink_status_t zlink_stream_write_held(zlink_stream_t *stream, const zlink_slice_t *slices, unsigned count,
+                                       zlink_output_hold_t *hold, bool *held)
+{
+    const zlink_slice_t *last = &slices[count - 1];
+    zlink_status_t status;
+
+    *held = false;
+    if (stream->trust != NULL || last->size < HOLD_BYTES_MIN)
+        return zlink_stream_write_slices(stream, slices, count);
+    status = write_admit(stream, slices_size(slices, count));
+    if (status == ZLINK_OK)
+        status = write_take(stream, slices, count - 1, slices_size(slices, count - 1));
+    if (status == ZLINK_OK) {
+        zlink_output_queue_hold(&stream->plain, hold, last->data, last->size);
+        zlink_stream_settle_later(stream);
+        *held = true;
+    }
+    return status;
 }
 
 zlink_status_t zlink_stream_write_slices_forced(zlink_stream_t *stream, const zlink_slice_t *slices, unsigned count)
@@ -97,8 +125,11 @@ zlink_status_t zlink_stream_write_forced(zlink_stream_t *stream, const void *dat
 static void output_send(zlink_stream_t *stream)
 {
     const zlink_net_fault_t *fault = zlink_reactor_fault(stream->reactor);
-    size_t size = zlink_byte_buffer_size(&stream->sending);
+    /* Wait for all: one completion instead of one for each bit of room. It may still come short. */
+    const unsigned how = MSG_NOSIGNAL | MSG_WAITALL;
+    size_t size = zlink_output_queue_size(&stream->sending);
     struct io_uring_sqe *sqe;
+    unsigned count;
 
     assert(!stream->send_armed && size > 0);
     if (size > SEND_BYTES_MAX)
@@ -106,8 +137,13 @@ static void output_send(zlink_stream_t *stream)
     if (fault != NULL && fault->send_size != NULL)
         size = fault->send_size(fault->context, size);
     sqe = zlink_reactor_sqe(stream->reactor);
-    /* Wait for all: one completion instead of one for each bit of room. It may still come short. */
-    io_uring_prep_send(sqe, stream->fd, zlink_byte_buffer_bytes(&stream->sending), size, MSG_NOSIGNAL | MSG_WAITALL);
+    count = zlink_output_queue_pieces(&stream->sending, stream->pieces, ZLINK_STREAM_PIECES_MAX, size);
+    if (count == 1) {
+        io_uring_prep_send(sqe, stream->fd, stream->pieces[0].iov_base, stream->pieces[0].iov_len, (int)how);
+    } else {
+        stream->message = (struct msghdr){.msg_iov = stream->pieces, .msg_iovlen = count};
+        io_uring_prep_sendmsg(sqe, stream->fd, &stream->message, how);
+    }
     zlink_reactor_start(stream->reactor, sqe, &stream->slot, ZLINK_STREAM_OPERATION_SEND);
     stream->send_armed = true;
 }
@@ -117,7 +153,7 @@ void zlink_stream_sent(zlink_stream_t *stream, int32_t result)
     stream->send_armed = false;
     if (result > 0) {
         zlink_counter_add(&zlink_counter_net_bytes_sent, result);
-        zlink_byte_buffer_consume(&stream->sending, (size_t)result);
+        zlink_output_queue_consume(&stream->sending, (size_t)result);
         return;
     }
     if (result == -EINTR || result == -EAGAIN || result == -ECANCELED)
@@ -127,15 +163,16 @@ void zlink_stream_sent(zlink_stream_t *stream, int32_t result)
 
 static bool output_seal(zlink_stream_t *stream)
 {
-    size_t size = zlink_byte_buffer_size(&stream->plain);
+    zlink_byte_buffer_t *plain = &stream->plain.copied;
+    size_t size = zlink_byte_buffer_size(plain);
 
     if (size > SEAL_BYTES_MAX)
         size = SEAL_BYTES_MAX;
-    if (zlink_tls_session_seal(stream->tls, zlink_byte_buffer_bytes(&stream->plain), size, &stream->wire) != ZLINK_OK) {
+    if (zlink_tls_session_seal(stream->tls, zlink_byte_buffer_bytes(plain), size, &stream->wire) != ZLINK_OK) {
         zlink_stream_abort(stream, ZLINK_CAPACITY_EXCEEDED, "no memory to seal what was written");
         return false;
     }
-    zlink_byte_buffer_consume(&stream->plain, size);
+    zlink_byte_buffer_consume(plain, size);
     zlink_counter_add(&zlink_counter_net_records_sealed, (int64_t)((size + RECORD_BYTES_MAX - 1) / RECORD_BYTES_MAX));
     return true;
 }
@@ -145,14 +182,16 @@ void zlink_stream_output_settle(zlink_stream_t *stream)
     if (stream->state < ZLINK_STREAM_HANDSHAKING || stream->state > ZLINK_STREAM_FLUSHING)
         return;
     /* While a send is in flight what is written gathers, and is sealed in fewer records after it. */
-    if (!stream->send_armed && zlink_byte_buffer_size(&stream->sending) == 0) {
-        zlink_byte_buffer_t *next = stream->trust == NULL ? &stream->plain : &stream->wire;
-
-        if (stream->trust != NULL && zlink_byte_buffer_size(&stream->plain) > 0 && !output_seal(stream))
-            return;
-        zlink_byte_buffer_swap(next, &stream->sending);
+    if (!stream->send_armed && zlink_output_queue_size(&stream->sending) == 0) {
+        if (stream->trust == NULL) {
+            zlink_output_queue_swap(&stream->plain, &stream->sending);
+        } else {
+            if (zlink_output_queue_size(&stream->plain) > 0 && !output_seal(stream))
+                return;
+            zlink_byte_buffer_swap(&stream->wire, &stream->sending.copied);
+        }
     }
-    if (!stream->send_armed && zlink_byte_buffer_size(&stream->sending) > 0)
+    if (!stream->send_armed && zlink_output_queue_size(&stream->sending) > 0)
         output_send(stream);
     if (stream->write_refused && stream->state == ZLINK_STREAM_OPEN &&
         zlink_stream_outbound_bytes(stream) <= stream->limits.output_bytes / 2) {

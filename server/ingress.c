@@ -3,12 +3,12 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/admission_error.h"
 #include "base/container_of.h"
 #include "base/counters.h"
 #include "base/log.h"
 #include "server/application/channel_host.h"
 #include "server/application/dispatch_error.h"
-#include "server/application/full_queue.h"
 #include "server/application/spot_registry.h"
 
 ZLINK_COUNTER_DEFINE(no_handler, ZLINK_COUNTER, "zlink.mesh_node.messages.dropped.no_handler",
@@ -45,10 +45,16 @@ static bool find_target(const zlink_application_host_t *host, zlink_target_kind_
 }
 
 static zlink_status_t execute(zlink_application_host_t *host, const zlink_ingress_target_t *target, const char *spot_id,
-                              zlink_invocation_t *invocation)
+                              zlink_invocation_t *invocation, zlink_admission_resource_t *full)
 {
+    *full = ZLINK_ADMISSION_APPLICATION_LANE;
     return target->channel ? zlink_channel_host_execute(target->channel, invocation)
-                           : zlink_spot_registry_execute(host->spots, target->spot_type, spot_id, invocation);
+                           : zlink_spot_registry_execute(host->spots, target->spot_type, spot_id, invocation, full);
+}
+
+static zlink_admission_operation_t operation_of(bool one_way)
+{
+    return one_way ? ZLINK_ADMISSION_SEND : ZLINK_ADMISSION_REQUEST;
 }
 
 /* ---- from a peer ---- */
@@ -69,6 +75,12 @@ static void deliver_to_peer(zlink_invocation_t *invocation)
     zlink_ingress_t *ingress = invocation->route;
     invocation->mail.deliver = reply_on_reactor;
     zlink_reactor_post(ingress->reactor, &invocation->mail);
+}
+
+/* What a peer is told of a resource of this node. */
+static zlink_status_t told(zlink_admission_resource_t resource, bool one_way)
+{
+    return zlink_admission_error(resource, operation_of(one_way), false).status;
 }
 
 /* A refusal before any handler: an error for a request, a counted drop for a one-way message. */
@@ -113,31 +125,36 @@ zlink_frame_verdict_t zlink_ingress_arrived(void *context, const zlink_mesh_arri
     zlink_ingress_target_t target;
 
     if (ingress->draining)
-        return refuse(arrival, ZLINK_SHUTTING_DOWN, &shutdown_drops, "shutdown");
+        return refuse(arrival, told(ZLINK_ADMISSION_OPEN, one_way), &shutdown_drops, "shutdown");
     if (!find_target(host, arrival->target, arrival->name, arrival->packet, one_way, &target))
-        return refuse(arrival, ZLINK_NOT_FOUND, &no_handler, why_not_found(arrival, &target, one_way));
+        return refuse(arrival, told(ZLINK_ADMISSION_TARGET, one_way), &no_handler,
+                      why_not_found(arrival, &target, one_way));
     if (!zlink_application_job_queue_take(&host->job_queue)) {
         zlink_counter_add(&permit_waits, 1);
         return ZLINK_FRAME_WAIT;
     }
     uint64_t deadline_ms = one_way ? 0 : zlink_clock_now_ms(host->clock) + arrival->deadline_ms;
-    zlink_invocation_t *invocation = zlink_invocation_create(host, target.handler, arrival->link->peer.node_id,
-                                                             arrival->payload, arrival->payload_bytes, deadline_ms);
+    void *memory = zlink_frame_connection_take_payload(arrival->connection, arrival->payload, arrival->payload_bytes);
+    zlink_invocation_t *invocation =
+        zlink_invocation_create(host, target.handler, arrival->link->peer.node_id, arrival->payload,
+                                arrival->payload_bytes, memory, deadline_ms);
     if (!invocation) {
         zlink_application_job_queue_give_back(&host->job_queue);
-        return refuse(arrival, ZLINK_UNAVAILABLE, &backpressure, "out of memory");
+        return refuse(arrival, told(ZLINK_ADMISSION_MEMORY, one_way), &backpressure, "out of memory");
     }
     invocation->holds_permit = true;
     invocation->deliver = one_way ? zlink_invocation_deliver_nowhere : deliver_to_peer;
     invocation->route = ingress;
     invocation->route_link = arrival->link->number;
     invocation->route_id = arrival->reply_route_id;
-    zlink_status_t status = execute(host, &target, arrival->spot_id, invocation);
+    zlink_admission_resource_t full;
+    zlink_status_t status = execute(host, &target, arrival->spot_id, invocation, &full);
     if (status == ZLINK_OK)
         return ZLINK_FRAME_TAKEN;
     zlink_invocation_free(invocation);
-    return refuse(arrival, zlink_full_queue_status(status, one_way, true), one_way ? &backpressure : NULL,
-                  status == ZLINK_CAPACITY_EXCEEDED ? "backpressure" : "stale_target");
+    bool no_room = status == ZLINK_CAPACITY_EXCEEDED;
+    return refuse(arrival, no_room ? told(full, one_way) : status, one_way ? &backpressure : NULL,
+                  no_room ? "backpressure" : "stale_target");
 }
 
 /* ---- from this node, which the mesh picked as a channel's member ---- */
@@ -165,23 +182,27 @@ void zlink_ingress_picked_local(void *context, zlink_outbound_call_t *call)
     zlink_application_host_t *host = ingress->host;
     zlink_ingress_target_t target;
     zlink_invocation_t *invocation = NULL;
+    zlink_admission_resource_t failed = ZLINK_ADMISSION_TARGET;
     zlink_status_t status = ZLINK_NOT_FOUND;
 
     if (find_target(host, call->target, call->name, call->packet, call->one_way, &target)) {
+        failed = ZLINK_ADMISSION_MEMORY;
         status = ZLINK_CAPACITY_EXCEEDED;
         invocation = zlink_invocation_create(host, target.handler, host->node_id, call->payload, call->payload_bytes,
-                                             call->one_way ? 0 : call->deadline_ms);
+                                             NULL, call->one_way ? 0 : call->deadline_ms);
     }
     if (invocation) {
         invocation->deliver = call->one_way ? zlink_invocation_deliver_nowhere : deliver_to_self;
         invocation->route = ingress;
         invocation->route_id = call->reply_route_id;
-        status = execute(host, &target, call->spot_id, invocation);
+        status = execute(host, &target, call->spot_id, invocation, &failed);
         if (status != ZLINK_OK)
             zlink_invocation_free(invocation);
     }
+    if (status == ZLINK_CAPACITY_EXCEEDED)
+        status = zlink_admission_error(failed, operation_of(call->one_way), true).status;
     if (status != ZLINK_OK || call->one_way)
-        zlink_mesh_complete(ingress->mesh, call, zlink_full_queue_status(status, call->one_way, false), NULL);
+        zlink_mesh_complete(ingress->mesh, call, status, NULL);
 }
 
 void zlink_ingress_members_changed(void *context, const char *channel, size_t members)

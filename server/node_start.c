@@ -168,6 +168,15 @@ static zlink_status_t start_host(zlink_node_t *node, const char *config_path, zl
         .message_bytes_max = config->limits.message_bytes,
         .spots_max = config->limits.spots,
         .jobs_max = jobs_max(node),
+        .work =
+            {
+                .cpu_workers_min = config->cpu_workers_min,
+                .cpu_workers_max = config->cpu_workers_max,
+                .cpu_workers_idle_ms = config->cpu_workers_idle_ms,
+                .cpu_works_max = config->limits.cpu_works,
+                .cpu_work_bytes_max = config->limits.cpu_work_bytes,
+                .io_works_max = config->limits.io_works,
+            },
         .outbound = {submit_to_mesh, take_for_mesh, spot_home, node},
     };
     options.policy.application_message_capacity = config->limits.application_messages;
@@ -177,7 +186,7 @@ static zlink_status_t start_host(zlink_node_t *node, const char *config_path, zl
     options.policy.owner_time_budget_ms = config->owner_time_budget_ms;
     zlink_status_t status = zlink_application_host_create(node->pool, node->catalogue, &options, &node->host, why);
     if (status != ZLINK_OK)
-        zlink_refusal_prefix(why, "%s: modules: ", config_path);
+        zlink_refusal_prefix(why, "%s: ", config_path);
     return status;
 }
 

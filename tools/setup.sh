@@ -3,6 +3,7 @@
 #   tools/setup.sh             to build and test
 #   tools/setup.sh build       to build and run only
 #   tools/setup.sh containers  also what the container tests need: an engine where there is none, compose, sslscan
+#   tools/setup.sh aarch64     also the cross compiler and the emulator of tools/aarch64.sh
 #   tools/setup.sh bench       also the peers that ./dev bench measures (tests/bench/packages.txt)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -19,6 +20,9 @@ if [ "${1:-}" = containers ]; then
   wanted+=(debootstrap sslscan)
   docker version >/dev/null 2>&1 || PATH=$PATH:/usr/sbin command -v dockerd >/dev/null || wanted+=(docker.io)
   command -v docker-compose >/dev/null || docker compose version >/dev/null 2>&1 || wanted+=(docker-compose)
+fi
+if [ "${1:-}" = aarch64 ]; then
+  wanted+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)
 fi
 if [ "${1:-}" = bench ]; then
   mapfile -t peers < <(grep -v -e '^#' -e '^$' tests/bench/packages.txt)

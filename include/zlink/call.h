@@ -23,7 +23,8 @@
  *                            a bad argument); nothing was sent
  *   ZLINK_NOT_FOUND          no node known serves the channel or hosts the Spot type
  *   ZLINK_UNAVAILABLE        known, but not reachable or lost before the reply; or its queue is full
- *   ZLINK_CAPACITY_EXCEEDED  a queue or table of this process is full (a `_send`: ZLINK_DEADLINE_EXCEEDED)
+ *   ZLINK_CAPACITY_EXCEEDED  a queue or table of this process is full (a `_send`: ZLINK_DEADLINE_EXCEEDED), or
+ *                            there is no room for one more Spot
  *   ZLINK_DEADLINE_EXCEEDED  the time was over; the other side may still do the work
  *   ZLINK_SHUTTING_DOWN      this node or the owner is closing
  *   ZLINK_PROTOCOL_ERROR     the request cannot be encoded, or the reply cannot be decoded

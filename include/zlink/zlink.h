@@ -11,6 +11,9 @@
 #include <zlink/module.h>
 #include <zlink/spot.h>
 #include <zlink/status.h>
+#include <zlink/stop_token.h>
+#include <zlink/timer.h>
 #include <zlink/turn.h>
+#include <zlink/work.h>
 
 #endif

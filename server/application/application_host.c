@@ -53,10 +53,14 @@ zlink_status_t zlink_application_host_create(zlink_worker_pool_t *pool, const zl
     host->channels = zlink_calloc(catalogue->channel_count + 1, sizeof(zlink_channel_host_t *));
     if (!host->spots || !host->channels)
         goto failed;
+    status = zlink_work_host_create(&options->work, host->clock, &host->work, why);
+    if (status != ZLINK_OK)
+        goto destroy;
     for (size_t i = 0; i < catalogue->channel_count; i++) {
         zlink_channel_host_t *channel = NULL;
         status = zlink_channel_host_create(host, &catalogue->channels[i], &channel, why);
         if (status != ZLINK_OK) {
+            zlink_refusal_prefix(why, "modules: ");
             take_back(host);
             goto destroy;
         }
@@ -97,17 +101,18 @@ void zlink_application_host_when_idle(zlink_application_host_t *host, void (*idl
 {
     host->idle = idle;
     host->idle_context = context;
+    atomic_store(&host->draining, true);
     uint64_t before = atomic_fetch_or(&host->live, IDLE_WANTED);
     if (before == 0 && atomic_compare_exchange_strong(&host->live, &(uint64_t){IDLE_WANTED}, 0))
         idle(context);
 }
 
-/* ---- the end: every Spot, then every channel ---- */
+/* ---- the end: every Spot, then every channel, then work that outlived its handler ---- */
 
 static void channels_closed(zlink_application_host_t *host, size_t count)
 {
     if (atomic_fetch_sub(&host->closing.channels_left, count) == count)
-        host->closing.closed(host->closing.context);
+        zlink_work_host_close(host->work, host->closing.closed, host->closing.context);
 }
 
 static void channel_closed(zlink_channel_host_t *channel)
@@ -147,5 +152,6 @@ void zlink_application_host_destroy(zlink_application_host_t *host)
             zlink_channel_host_destroy(host->channels[i]);
     zlink_free(host->channels);
     zlink_spot_registry_destroy(host->spots);
+    zlink_work_host_destroy(host->work);
     zlink_free(host);
 }

@@ -22,6 +22,7 @@
 #include "server/application/catalogue.h"
 #include "server/application/invocation.h"
 #include "server/application/spot_registry.h"
+#include "server/application/work_host.h"
 #include "server/mesh/outbound_call.h"
 
 /* Where calls that leave the node go. `submit` may be called on any thread; the call is completed on the reactor. */
@@ -43,6 +44,7 @@ typedef struct zlink_application_host_options {
     size_t message_bytes_max;
     uint32_t spots_max;
     uint32_t jobs_max; /* permits of the application job queue */
+    zlink_work_host_options_t work;
     zlink_outbound_t outbound;
 } zlink_application_host_options_t;
 
@@ -58,6 +60,7 @@ struct zlink_application_host {
     zlink_outbound_t outbound;
 
     zlink_application_job_queue_t job_queue;
+    zlink_work_host_t *work;
     zlink_spot_registry_t *spots;
     zlink_channel_host_t **channels; /* as many as the catalogue has, in its order */
 
@@ -67,6 +70,7 @@ struct zlink_application_host {
         _Atomic size_t channels_left;
     } closing;
 
+    _Atomic bool draining; /* `idle` is wanted: no tick of a timer begins any more */
     _Atomic uint64_t live; /* accepted invocations that have not ended; the top bit says that `idle` is wanted */
     void (*idle)(void *context);
     void *idle_context;
@@ -86,8 +90,8 @@ zlink_channel_host_t *zlink_application_host_find_channel(const zlink_applicatio
  * outside after this; running handlers may still submit, and are waited for. */
 void zlink_application_host_when_idle(zlink_application_host_t *host, void (*idle)(void *context), void *context);
 
-/* Runs on_closing of every Spot and channel as their last turn and calls `closed` once, on any thread, when all are
- * gone. After `when_idle` has called back. */
+/* Runs on_closing of every Spot and channel as their last turn, tells work off the turn to stop, and calls `closed` once,
+ * on any thread, when all are gone. After `when_idle` has called back. */
 void zlink_application_host_close(zlink_application_host_t *host, void (*closed)(void *context), void *context);
 
 /* After `closed` and after the pool has stopped. */

@@ -3,6 +3,7 @@
 #include <semaphore.h>
 
 #include "base/container_of.h"
+#include "base/domain.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "server/application/application_host.h"
@@ -63,7 +64,12 @@ zlink_status_t zlink_channel_host_create(zlink_application_host_t *host, const z
 {
     size_t state_size = channel->type->state_size;
     zlink_status_t status = ZLINK_CAPACITY_EXCEEDED;
-    zlink_channel_host_t *made = zlink_calloc(1, sizeof(*made));
+    zlink_channel_host_t *made = NULL;
+    if (zlink_domain_throw_unless_outside() != ZLINK_OK) {
+        status = ZLINK_INVALID_OPERATION;
+        goto failed;
+    }
+    made = zlink_calloc(1, sizeof(*made));
     if (!made)
         goto failed;
     made->host = host;

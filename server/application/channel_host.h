@@ -28,7 +28,8 @@ struct zlink_channel_host {
     void (*closed)(zlink_channel_host_t *channel);
 };
 
-/* Runs on_start as the first turn and waits for it: not on a worker, not on the reactor. */
+/* Runs on_start as the first turn and waits for it, so it is ZLINK_INVALID_OPERATION on a worker or the reactor. What
+ * goes wrong is one line in `why`. */
 zlink_status_t zlink_channel_host_create(zlink_application_host_t *host, const zlink_catalogue_channel_t *channel,
                                          zlink_channel_host_t **created, zlink_refusal_t *why);
 

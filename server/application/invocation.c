@@ -13,7 +13,6 @@
 #include "server/application/channel_host.h"
 #include "server/application/dispatch_error.h"
 #include "server/application/spot.h"
-#include "server/application/turn_call.h"
 
 ZLINK_COUNTER_DEFINE(handled, ZLINK_COUNTER, "zlink.handlers.completed", "Handlers that ended, whatever their status");
 ZLINK_COUNTER_DEFINE(failed, ZLINK_COUNTER, "zlink.handlers.failed", "Handlers that ended with an error");
@@ -53,10 +52,21 @@ static void report(const zlink_invocation_t *invocation, const char *reason, con
     });
 }
 
+static void free_payload_memory(zlink_invocation_t *invocation)
+{
+    if (!invocation->payload_memory)
+        return;
+    zlink_free(invocation->payload_memory);
+    invocation->payload_memory = NULL;
+    invocation->payload = NULL;
+}
+
 static bool decode_request(zlink_invocation_t *invocation)
 {
     pb_istream_t stream = pb_istream_from_buffer(invocation->payload, invocation->payload_bytes);
-    if (pb_decode(&stream, invocation->handler->request.fields, invocation->request_message))
+    bool decoded = pb_decode(&stream, invocation->handler->request.fields, invocation->request_message);
+    free_payload_memory(invocation);
+    if (decoded)
         return true;
     zlink_counter_add(&decode_errors, 1);
     report(invocation, "decode_error", PB_GET_ERROR(&stream));
@@ -152,7 +162,7 @@ static void ended(zlink_turn_t *turn, zlink_status_t status)
     }
     invocation->status = status;
     if (invocation->open_then)
-        zlink_turn_call_drop(invocation);
+        invocation->drop_then(invocation);
     invocation->deliver(invocation);
     if (spot)
         zlink_spot_left(spot);
@@ -161,15 +171,18 @@ static void ended(zlink_turn_t *turn, zlink_status_t status)
 
 zlink_invocation_t *zlink_invocation_create(zlink_application_host_t *host, const zlink_handler_t *handler,
                                             const char *source, const uint8_t *payload, size_t payload_bytes,
-                                            uint64_t deadline_ms)
+                                            void *payload_memory, uint64_t deadline_ms)
 {
+    size_t copied_bytes = payload_memory ? 0 : payload_bytes;
     size_t source_bytes = strlen(source) + 1;
     size_t request_at = aligned(sizeof(zlink_invocation_t));
     size_t reply_at = request_at + aligned(handler->request.size);
     size_t payload_at = reply_at + aligned(handler->reply.size);
-    char *memory = zlink_malloc(payload_at + payload_bytes + source_bytes);
-    if (!memory)
+    char *memory = zlink_malloc(payload_at + copied_bytes + source_bytes);
+    if (!memory) {
+        zlink_free(payload_memory);
         return NULL;
+    }
 
     zlink_invocation_t *invocation = (zlink_invocation_t *)(void *)memory;
     memset(invocation, 0, sizeof(*invocation));
@@ -177,12 +190,13 @@ zlink_invocation_t *zlink_invocation_create(zlink_application_host_t *host, cons
     invocation->handler = handler;
     invocation->request_message = memory + request_at;
     invocation->reply_message = memory + reply_at;
-    if (payload_bytes)
-        memcpy(memory + payload_at, payload, payload_bytes);
-    invocation->payload = (uint8_t *)memory + payload_at;
+    if (copied_bytes)
+        memcpy(memory + payload_at, payload, copied_bytes);
+    invocation->payload = payload_memory ? payload : (uint8_t *)memory + payload_at;
     invocation->payload_bytes = payload_bytes;
-    memcpy(memory + payload_at + payload_bytes, source, source_bytes);
-    invocation->source = memory + payload_at + payload_bytes;
+    invocation->payload_memory = payload_memory;
+    memcpy(memory + payload_at + copied_bytes, source, source_bytes);
+    invocation->source = memory + payload_at + copied_bytes;
     invocation->deadline_ms = deadline_ms;
     zlink_turn_init(&invocation->turn, run_handler, ended);
     return invocation;
@@ -206,6 +220,7 @@ zlink_invocation_t *zlink_invocation_create_lifecycle(zlink_application_host_t *
 void zlink_invocation_free(zlink_invocation_t *invocation)
 {
     give_back_permit(invocation);
+    free_payload_memory(invocation);
     for (zlink_turn_memory_t *piece = invocation->memory, *next; piece; piece = next) {
         next = piece->next;
         zlink_free(piece);

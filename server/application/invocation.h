@@ -46,6 +46,7 @@ struct zlink_invocation {
     zlink_invocation_callback_t callback;
     const uint8_t *payload;
     size_t payload_bytes;
+    void *payload_memory; /* where a large payload was taken over: freed as soon as it is decoded */
     const char *source;   /* node id of the caller */
     uint64_t deadline_ms; /* on the host's clock; 0 = none */
     bool holds_permit;    /* of the application job queue */
@@ -54,7 +55,8 @@ struct zlink_invocation {
     void *reply_message;
     zlink_turn_memory_t *memory;
     size_t memory_bytes;
-    void *open_then; /* the record of a `_then` call whose continuation has not run (turn_call.c) */
+    void *open_then; /* the record of a `_then` call whose continuation has not run (turn_call.c, work_api.c) … */
+    void (*drop_then)(zlink_invocation_t *invocation); /* … which this frees where it never runs */
 
     /* The result, for `deliver`. */
     zlink_status_t status;
@@ -69,10 +71,12 @@ struct zlink_invocation {
     zlink_mail_t mail;
 };
 
-/* A message for `handler`: copies `payload` and `source`. `deadline_ms` 0 = none. NULL when out of memory. */
+/* A message for `handler`: copies `payload` and `source`. Where `payload_memory` is not NULL the payload lies in there,
+ * is not copied, and the memory is the invocation's from here on, also where it cannot be made. `deadline_ms` 0 = none.
+ * NULL when out of memory. */
 zlink_invocation_t *zlink_invocation_create(zlink_application_host_t *host, const zlink_handler_t *handler,
                                             const char *source, const uint8_t *payload, size_t payload_bytes,
-                                            uint64_t deadline_ms);
+                                            void *payload_memory, uint64_t deadline_ms);
 
 /* A lifecycle callback of an owner. Its `deliver` is called at its end like any other's. */
 zlink_invocation_t *zlink_invocation_create_lifecycle(zlink_application_host_t *host,

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "server/application/application_host.h"
 #include "server/application/spot_registry.h"
+#include "server/application/spot_ticks.h"
 
 ZLINK_COUNTER_DEFINE(live_spots, ZLINK_GAUGE, "zlink.spot.count", "Spots on this node");
 ZLINK_COUNTER_DEFINE(activated, ZLINK_COUNTER, "zlink.instance_spot.activations", "Instance Spots activated");
@@ -20,6 +21,7 @@ static void executor_closed(zlink_spot_serial_executor_t *executor)
     zlink_counter_add(&live_spots, -1);
     /* Only now may the id be activated again: no two lives of one Spot overlap. */
     zlink_spot_registry_remove(registry, spot);
+    zlink_spot_timers_let_go(spot->timers);
     zlink_free(spot->self);
     zlink_free(spot);
     zlink_spot_registry_removed(registry);
@@ -46,6 +48,7 @@ static void created(zlink_invocation_t *invocation)
     zlink_log(ZLINK_LOG_WARN, "zlink.spot.refused", ZLINK_LOG_S("type", spot->type->type->name),
               ZLINK_LOG_S("spot", spot->id), ZLINK_LOG_S("status", zlink_status_name(status)));
     spot->refusal = status;
+    zlink_spot_timers_close(spot->timers);
     zlink_spot_registry_refused(spot->registry, spot);
 }
 
@@ -67,6 +70,9 @@ zlink_spot_t *zlink_spot_create(zlink_spot_registry_t *registry, zlink_applicati
     if (zlink_spot_serial_executor_init(&spot->executor, host->pool, &host->policy, ZLINK_EXECUTION_INSTANCE) !=
         ZLINK_OK)
         goto failed;
+    spot->timers = zlink_spot_ticks_create(spot, host);
+    if (!spot->timers)
+        goto failed;
     if (type->type->on_create) {
         creation = zlink_invocation_create_lifecycle(host, run_on_create, created);
         if (!creation)
@@ -86,6 +92,9 @@ zlink_spot_t *zlink_spot_create(zlink_spot_registry_t *registry, zlink_applicati
 failed:
     if (creation)
         zlink_invocation_free(creation);
+    if (spot->timers)
+        zlink_spot_timers_close(spot->timers);
+    zlink_spot_timers_let_go(spot->timers);
     zlink_free(spot->self);
     zlink_free(spot);
     return NULL;
@@ -93,22 +102,41 @@ failed:
 
 /* ---- in between ---- */
 
+static void enter(zlink_spot_t *spot, zlink_invocation_t *invocation)
+{
+    invocation->spot = spot;
+    invocation->self = spot->self;
+    atomic_fetch_add_explicit(&spot->accepted, 1, memory_order_relaxed);
+    zlink_application_host_accepted(invocation->host);
+}
+
+static void take_back(zlink_spot_t *spot, zlink_invocation_t *invocation)
+{
+    /* Not the last one: the Spot's own count is still there, because it is not closing. */
+    atomic_fetch_sub_explicit(&spot->accepted, 1, memory_order_relaxed);
+    zlink_application_host_ended(invocation->host);
+}
+
 zlink_status_t zlink_spot_execute(zlink_spot_t *spot, zlink_invocation_t *invocation)
 {
     int life = atomic_load_explicit(&spot->life, memory_order_acquire);
     if (life == ZLINK_SPOT_CLOSING || life == ZLINK_SPOT_REFUSED)
         return ZLINK_UNAVAILABLE;
-    invocation->spot = spot;
-    invocation->self = spot->self;
-    atomic_fetch_add_explicit(&spot->accepted, 1, memory_order_relaxed);
-    zlink_application_host_accepted(invocation->host);
+    enter(spot, invocation);
     zlink_status_t status =
         zlink_spot_serial_executor_execute_spot(&spot->executor, &invocation->turn, invocation->payload_bytes);
-    if (status != ZLINK_OK) {
-        /* Not the last one: the Spot's own count is still there, because it is not closing. */
-        atomic_fetch_sub_explicit(&spot->accepted, 1, memory_order_relaxed);
-        zlink_application_host_ended(invocation->host);
-    }
+    if (status != ZLINK_OK)
+        take_back(spot, invocation);
+    return status;
+}
+
+zlink_status_t zlink_spot_execute_timer(zlink_spot_t *spot, const char *timer_name, zlink_invocation_t *tick)
+{
+    enter(spot, tick);
+    (void)timer_name; /* an Instance Spot has one queue for everything */
+    zlink_status_t status = zlink_spot_serial_executor_execute_spot(&spot->executor, &tick->turn, 0);
+    if (status != ZLINK_OK)
+        take_back(spot, tick);
     return status;
 }
 
@@ -167,6 +195,8 @@ void zlink_spot_begin_closing(zlink_spot_t *spot)
     int life = atomic_load_explicit(&spot->life, memory_order_acquire);
     while (life != ZLINK_SPOT_CLOSING && life != ZLINK_SPOT_REFUSED) {
         if (atomic_compare_exchange_weak(&spot->life, &life, ZLINK_SPOT_CLOSING)) {
+            zlink_spot_timers_close(spot->timers);
+            zlink_work_host_owner_closes(zlink_spot_registry_host(spot->registry)->work, spot);
             zlink_spot_left(spot);
             return;
         }

@@ -17,6 +17,7 @@
 
 #include "base/hash.h"
 #include "exec/spot_serial_executor.h"
+#include "exec/spot_timer.h"
 #include "server/application/catalogue.h"
 #include "server/application/invocation.h"
 
@@ -33,9 +34,10 @@ struct zlink_spot {
     zlink_spot_serial_executor_t executor;
     zlink_spot_registry_t *registry;
     const zlink_catalogue_spot_type_t *type;
-    _Atomic int life;          /* zlink_spot_life_t */
-    zlink_status_t refusal;    /* what on_create said; touched on the Spot's turns only */
-    _Atomic uint32_t accepted; /* application invocations not ended, plus one until the Spot closes */
+    _Atomic int life;            /* zlink_spot_life_t */
+    zlink_status_t refusal;      /* what on_create said; touched on the Spot's turns only */
+    _Atomic uint32_t accepted;   /* application invocations not ended, plus one until the Spot closes */
+    zlink_spot_timers_t *timers; /* closed before that one is given back */
     UT_hash_handle by_id;
     bool in_map; /* under the registry's lock */
     void *self;  /* the module's state: state_size zeroed bytes */
@@ -48,6 +50,9 @@ zlink_spot_t *zlink_spot_create(zlink_spot_registry_t *registry, zlink_applicati
 
 /* Hands `invocation` to the Spot's coordinator. Under the registry's lock. ZLINK_UNAVAILABLE while it is closing. */
 zlink_status_t zlink_spot_execute(zlink_spot_t *spot, zlink_invocation_t *invocation);
+
+/* For the Spot's timers, which see to it that it is not closing: hands a tick to its coordinator. */
+zlink_status_t zlink_spot_execute_timer(zlink_spot_t *spot, const char *timer_name, zlink_invocation_t *tick);
 
 /* On a turn of the Spot: ZLINK_OK, or what its on_create refused with. */
 zlink_status_t zlink_spot_usable(const zlink_spot_t *spot);

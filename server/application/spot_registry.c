@@ -71,14 +71,17 @@ zlink_application_host_t *zlink_spot_registry_host(const zlink_spot_registry_t *
 
 /* Under the stripe's lock. */
 static zlink_status_t activate(zlink_spot_registry_t *registry, zlink_spot_stripe_t *stripe,
-                               const zlink_catalogue_spot_type_t *type, const char *id, zlink_spot_t **activated)
+                               const zlink_catalogue_spot_type_t *type, const char *id, zlink_spot_t **activated,
+                               zlink_admission_resource_t *full)
 {
     if (atomic_load(&registry->closing))
         return ZLINK_SHUTTING_DOWN;
     if (atomic_fetch_add(&registry->count, 1) > registry->spots_max) {
+        *full = ZLINK_ADMISSION_PLACEMENT;
         zlink_spot_registry_removed(registry);
         return ZLINK_CAPACITY_EXCEEDED;
     }
+    *full = ZLINK_ADMISSION_MEMORY;
     zlink_spot_t *spot = zlink_spot_create(registry, registry->host, type, id);
     if (!spot) {
         zlink_spot_registry_removed(registry);
@@ -95,7 +98,8 @@ static zlink_status_t activate(zlink_spot_registry_t *registry, zlink_spot_strip
 }
 
 zlink_status_t zlink_spot_registry_execute(zlink_spot_registry_t *registry, const zlink_catalogue_spot_type_t *type,
-                                           const char *id, zlink_invocation_t *invocation)
+                                           const char *id, zlink_invocation_t *invocation,
+                                           zlink_admission_resource_t *full)
 {
     zlink_spot_stripe_t *stripe = stripe_of(registry, type, id);
     zlink_status_t status = ZLINK_OK;
@@ -104,9 +108,11 @@ zlink_status_t zlink_spot_registry_execute(zlink_spot_registry_t *registry, cons
     pthread_mutex_lock(&stripe->lock);
     HASH_FIND(by_id, stripe->by_id, id, strlen(id), spot);
     if (!spot)
-        status = activate(registry, stripe, type, id, &spot);
-    if (status == ZLINK_OK)
+        status = activate(registry, stripe, type, id, &spot, full);
+    if (status == ZLINK_OK) {
+        *full = ZLINK_ADMISSION_APPLICATION_LANE;
         status = zlink_spot_execute(spot, invocation);
+    }
     pthread_mutex_unlock(&stripe->lock);
     return status;
 }

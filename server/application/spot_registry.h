@@ -14,6 +14,7 @@
 
 #include <zlink/status.h>
 
+#include "base/admission_error.h"
 #include "server/application/catalogue.h"
 #include "server/application/invocation.h"
 #include "server/application/spot.h"
@@ -24,10 +25,11 @@ void zlink_spot_registry_destroy(zlink_spot_registry_t *registry);
 zlink_application_host_t *zlink_spot_registry_host(const zlink_spot_registry_t *registry);
 
 /* Finds or activates the Spot and hands it the invocation, whose `deliver` is set. On refusal the invocation still is
- * the caller's: ZLINK_CAPACITY_EXCEEDED (its lane, or the number of Spots, or memory), ZLINK_UNAVAILABLE (the Spot is
- * closing), ZLINK_SHUTTING_DOWN. */
+ * the caller's: ZLINK_CAPACITY_EXCEEDED, with what is `full` (its lane, the place for one more Spot, or memory),
+ * ZLINK_UNAVAILABLE (the Spot is closing), ZLINK_SHUTTING_DOWN. */
 zlink_status_t zlink_spot_registry_execute(zlink_spot_registry_t *registry, const zlink_catalogue_spot_type_t *type,
-                                           const char *id, zlink_invocation_t *invocation);
+                                           const char *id, zlink_invocation_t *invocation,
+                                           zlink_admission_resource_t *full);
 
 /* True while (type, id) is `spot`: for the same-gate check of a call. */
 bool zlink_spot_registry_is(const zlink_spot_t *spot, const zlink_catalogue_spot_type_t *type, const char *id);

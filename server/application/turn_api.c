@@ -1,5 +1,5 @@
 /*
- * server/application/turn_api.c: the functions that handlers call: include/zlink/turn.h, call.h and spot.h, on top of
+ * server/application/turn_api.c: the functions that handlers call: include/zlink/turn.h, call.h, spot.h and timer.h, on top of
  * turn_call.
  */
 #include <stdalign.h>
@@ -65,6 +65,29 @@ zlink_status_t zlink_spot_close(zlink_turn_t *turn)
     zlink_invocation_t *invocation = zlink_invocation_of(turn);
     zlink_spot_registry_close_spot(invocation->host->spots, invocation->spot);
     return ZLINK_OK;
+}
+
+/* ---- timers ---- */
+
+static zlink_spot_timers_t *timers_of(zlink_turn_t *turn, const char *name)
+{
+    if (!turn || zlink_turn_current() != turn || !zlink_invocation_of(turn)->spot || !name ||
+        !zlink_wire_name_is_valid(name))
+        return NULL;
+    return zlink_invocation_of(turn)->spot->timers;
+}
+
+zlink_status_t zlink_timer_start(zlink_turn_t *turn, const char *name, zlink_timer_options_t options,
+                                 zlink_timer_handler_t handler)
+{
+    zlink_spot_timers_t *timers = timers_of(turn, name);
+    return timers ? zlink_spot_timers_start(timers, name, &options, handler) : ZLINK_INVALID_OPERATION;
+}
+
+zlink_status_t zlink_timer_cancel(zlink_turn_t *turn, const char *name)
+{
+    zlink_spot_timers_t *timers = timers_of(turn, name);
+    return timers ? zlink_spot_timers_cancel(timers, name) : ZLINK_INVALID_OPERATION;
 }
 
 /* ---- calls ---- */

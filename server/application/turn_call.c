@@ -5,10 +5,10 @@
 #include <pb_encode.h>
 #include <string.h>
 
+#include "base/admission_error.h"
 #include "base/container_of.h"
 #include "base/memory.h"
 #include "server/application/channel_host.h"
-#include "server/application/full_queue.h"
 #include "server/application/spot_registry.h"
 
 #define ASK_ON_STACK_BYTES 512
@@ -196,7 +196,8 @@ static zlink_status_t go_on(zlink_turn_t *turn, zlink_status_t status, void *con
     return then(turn, zlink_invocation_of(turn)->self, status, then_context);
 }
 
-void zlink_turn_call_drop(zlink_invocation_t *invocation)
+/* The handler failed after a `_then` call, whose continuation so never runs: what it would have freed is freed here. */
+static void drop(zlink_invocation_t *invocation)
 {
     zlink_turn_call_record_t *call = invocation->open_then;
     invocation->open_then = NULL;
@@ -229,11 +230,13 @@ static void answered_here(zlink_invocation_t *invocation)
 }
 
 static zlink_status_t execute_here(const zlink_call_destination_t *destination, const zlink_turn_call_record_t *call,
-                                   zlink_invocation_t *invocation)
+                                   zlink_invocation_t *invocation, zlink_admission_resource_t *full)
 {
+    *full = ZLINK_ADMISSION_APPLICATION_LANE;
     if (destination->place == ZLINK_CALL_TO_CHANNEL_HERE)
         return zlink_channel_host_execute(destination->channel, invocation);
-    return zlink_spot_registry_execute(invocation->host->spots, destination->spot_type, call->spot_id, invocation);
+    return zlink_spot_registry_execute(invocation->host->spots, destination->spot_type, call->spot_id, invocation,
+                                       full);
 }
 
 static zlink_status_t submit_here(zlink_turn_call_record_t *call, const zlink_call_destination_t *destination,
@@ -241,11 +244,13 @@ static zlink_status_t submit_here(zlink_turn_call_record_t *call, const zlink_ca
 {
     zlink_invocation_t *caller = zlink_invocation_of(call->turn);
     bool one_way = !call->reply.message;
+    zlink_admission_operation_t operation = one_way ? ZLINK_ADMISSION_SEND : ZLINK_ADMISSION_REQUEST;
+    zlink_admission_resource_t full;
     zlink_invocation_t *invocation =
         zlink_invocation_create(caller->host, destination->handler, caller->host->node_id, call->payload,
-                                call->outbound.payload_bytes, one_way ? 0 : deadline_ms);
+                                call->outbound.payload_bytes, NULL, one_way ? 0 : deadline_ms);
     if (!invocation)
-        return ZLINK_CAPACITY_EXCEEDED;
+        return zlink_admission_error(ZLINK_ADMISSION_MEMORY, operation, true).status;
     invocation->deliver = one_way ? zlink_invocation_deliver_nowhere : answered_here;
     invocation->route = call;
     if (!one_way) {
@@ -253,7 +258,7 @@ static zlink_status_t submit_here(zlink_turn_call_record_t *call, const zlink_ca
         call->deadline.fire = expired_here;
         zlink_worker_timer_start(call->turn->worker, &call->deadline, deadline_ms);
     }
-    zlink_status_t status = execute_here(destination, call, invocation);
+    zlink_status_t status = execute_here(destination, call, invocation, &full);
     if (status != ZLINK_OK) {
         zlink_invocation_free(invocation);
         if (!one_way) {
@@ -261,7 +266,8 @@ static zlink_status_t submit_here(zlink_turn_call_record_t *call, const zlink_ca
             atomic_store_explicit(&call->holders, 1, memory_order_relaxed);
         }
     }
-    return zlink_full_queue_status(status, one_way, false);
+    /* There is no place to wait for room in a lane of this node, so a wait for it is over at once. */
+    return status == ZLINK_CAPACITY_EXCEEDED ? zlink_admission_error(full, operation, true).status : status;
 }
 
 /* ---- a call through the mesh ---- */
@@ -284,6 +290,17 @@ static void completed_by_mesh(zlink_outbound_call_t *outbound, zlink_status_t st
     zlink_wait_complete(&call->wait, status);
 }
 
+static void held_by_mesh(zlink_outbound_call_t *outbound)
+{
+    zlink_turn_call_record_t *call = ZLINK_CONTAINER_OF(outbound, zlink_turn_call_record_t, outbound);
+    atomic_fetch_add_explicit(&call->holders, 1, memory_order_relaxed);
+}
+
+static void released_by_mesh(zlink_outbound_call_t *outbound)
+{
+    let_go(ZLINK_CONTAINER_OF(outbound, zlink_turn_call_record_t, outbound));
+}
+
 static void address_to_mesh(zlink_turn_call_record_t *call, const zlink_turn_call_plan_t *plan,
                             const zlink_call_destination_t *destination, uint64_t deadline_ms)
 {
@@ -298,6 +315,8 @@ static void address_to_mesh(zlink_turn_call_record_t *call, const zlink_turn_cal
     call->outbound.payload = call->payload;
     call->outbound.deadline_ms = deadline_ms;
     call->outbound.completed = completed_by_mesh;
+    call->outbound.hold = held_by_mesh;
+    call->outbound.release = released_by_mesh;
 }
 
 /* A one-way message that the mesh has taken at once: nobody waits for it. */
@@ -374,6 +393,7 @@ zlink_status_t zlink_turn_call(zlink_turn_t *turn, const zlink_turn_call_plan_t 
     }
     if (plan->then) {
         zlink_invocation_of(turn)->open_then = call;
+        zlink_invocation_of(turn)->drop_then = drop;
         return ZLINK_OK;
     }
     return finish(call, zlink_turn_wait(turn, &call->wait));

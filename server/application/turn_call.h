@@ -33,8 +33,4 @@ typedef struct zlink_turn_call_plan {
 /* Makes the call and, without `then`, waits for its end. */
 zlink_status_t zlink_turn_call(zlink_turn_t *turn, const zlink_turn_call_plan_t *plan);
 
-/* The handler failed after a `_then` call: its continuation never runs, so what it would have freed is freed here. On
- * the turn, after the wait has ended. */
-void zlink_turn_call_drop(zlink_invocation_t *invocation);
-
 #endif

@@ -99,6 +99,9 @@ typedef struct setting {
 
 static const setting_t settings[] = {
     SETTING("workers", SETTING_INTEGER, workers, workers, 0, 0, 1024),
+    SETTING("cpu_workers_min", SETTING_INTEGER, cpu_workers_min, cpu_workers_min, 0, 0, 1024),
+    SETTING("cpu_workers_max", SETTING_INTEGER, cpu_workers_max, cpu_workers_max, 0, 0, 1024),
+    SETTING("cpu_workers_idle", SETTING_DURATION, cpu_workers_idle, cpu_workers_idle_ms, 30000, 1, INT32_MAX),
     SETTING("request_timeout", SETTING_DURATION, request_timeout, request_timeout_ms, 30000, 1, INT32_MAX),
     SETTING("send_timeout", SETTING_DURATION, send_timeout, send_timeout_ms, 1000, 1, INT32_MAX),
     SETTING("shutdown_timeout", SETTING_DURATION, shutdown_timeout, shutdown_timeout_ms, 30000, 1, INT32_MAX),
@@ -123,6 +126,9 @@ static const setting_t limits[] = {
     LIMIT(SETTING_BYTES, application_bytes, 64 * MIB, 4 * KIB, 128 * GIB),
     LIMIT(SETTING_INTEGER, lifecycle_messages, 128, 1, 16777215),
     LIMIT(SETTING_BYTES, lifecycle_bytes, 4 * MIB, 4 * KIB, 128 * GIB),
+    LIMIT(SETTING_INTEGER, cpu_works, 1024, 1, 16777216),
+    LIMIT(SETTING_BYTES, cpu_work_bytes, 64 * MIB, 4 * MIB, 128 * GIB),
+    LIMIT(SETTING_INTEGER, io_works, 65536, 1, 16777216),
 };
 
 static bool read_number(setting_kind_t kind, const char *text, const setting_t *setting, uint64_t *value,
@@ -278,6 +284,16 @@ static bool check_limits(reading_t *reading)
     return true;
 }
 
+static bool check_cpu_workers(reading_t *reading)
+{
+    const zlink_config_t *given = reading->config;
+
+    if (given->cpu_workers_max != 0 && given->cpu_workers_min > given->cpu_workers_max)
+        return refuse(reading, "cpu_workers_min", "%u are more than cpu_workers_max allows (%u)",
+                      given->cpu_workers_min, given->cpu_workers_max);
+    return true;
+}
+
 /* Makes a path of the file relative to the file's folder. The new text is libcyaml's to free like the old one. */
 static bool resolve(reading_t *reading, const char *path, char **text)
 {
@@ -369,7 +385,7 @@ static bool build(reading_t *reading)
         !check_peers(reading) || !check_spots(reading) || !check_transport(reading) || !check_allow(reading) ||
         !read_settings(reading, settings, COUNT_OF(settings), raw) ||
         !read_settings(reading, limits, COUNT_OF(limits), raw->limits) || !check_limits(reading) ||
-        !resolve_paths(reading))
+        !check_cpu_workers(reading) || !resolve_paths(reading))
         return false;
     take_texts(reading->config, raw);
     return true;

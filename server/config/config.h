@@ -53,6 +53,9 @@ typedef struct zlink_config_limits {
     uint64_t application_bytes;
     uint32_t lifecycle_messages;
     uint64_t lifecycle_bytes;
+    uint32_t cpu_works;      /* that wait for a CPU worker */
+    uint64_t cpu_work_bytes; /* inputs and outputs of what waits and runs */
+    uint32_t io_works;       /* begun and not completed */
 } zlink_config_limits_t;
 
 typedef struct zlink_config {
@@ -77,6 +80,9 @@ typedef struct zlink_config {
         size_t allow_count;
     } tls;
     uint32_t workers; /* 0 = as many as cores */
+    uint32_t cpu_workers_min;
+    uint32_t cpu_workers_max; /* 0 = twice the cores, at least 2 */
+    uint32_t cpu_workers_idle_ms;
     uint32_t request_timeout_ms;
     uint32_t send_timeout_ms;
     uint32_t shutdown_timeout_ms;

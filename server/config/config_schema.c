@@ -55,6 +55,9 @@ static const cyaml_schema_field_t limit_fields[] = {
     TEXT(zlink_config_raw_limits_t, application_bytes, OPTIONAL),
     TEXT(zlink_config_raw_limits_t, lifecycle_messages, OPTIONAL),
     TEXT(zlink_config_raw_limits_t, lifecycle_bytes, OPTIONAL),
+    TEXT(zlink_config_raw_limits_t, cpu_works, OPTIONAL),
+    TEXT(zlink_config_raw_limits_t, cpu_work_bytes, OPTIONAL),
+    TEXT(zlink_config_raw_limits_t, io_works, OPTIONAL),
     CYAML_FIELD_END,
 };
 
@@ -77,6 +80,9 @@ static const cyaml_schema_field_t root_fields[] = {
                          CYAML_ARRAY_LEN(transports)),
     CYAML_FIELD_MAPPING_PTR("tls", OPTIONAL, zlink_config_raw_t, tls, tls_fields),
     TEXT(zlink_config_raw_t, workers, OPTIONAL),
+    TEXT(zlink_config_raw_t, cpu_workers_min, OPTIONAL),
+    TEXT(zlink_config_raw_t, cpu_workers_max, OPTIONAL),
+    TEXT(zlink_config_raw_t, cpu_workers_idle, OPTIONAL),
     TEXT(zlink_config_raw_t, request_timeout, OPTIONAL),
     TEXT(zlink_config_raw_t, send_timeout, OPTIONAL),
     TEXT(zlink_config_raw_t, shutdown_timeout, OPTIONAL),

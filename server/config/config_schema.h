@@ -38,6 +38,9 @@ typedef struct zlink_config_raw_limits {
     char *application_bytes;
     char *lifecycle_messages;
     char *lifecycle_bytes;
+    char *cpu_works;
+    char *cpu_work_bytes;
+    char *io_works;
 } zlink_config_raw_limits_t;
 
 typedef struct zlink_config_raw_log {
@@ -59,6 +62,9 @@ typedef struct zlink_config_raw {
     zlink_config_transport_t *transport;
     zlink_config_raw_tls_t *tls;
     char *workers;
+    char *cpu_workers_min;
+    char *cpu_workers_max;
+    char *cpu_workers_idle;
     char *request_timeout;
     char *send_timeout;
     char *shutdown_timeout;

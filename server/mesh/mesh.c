@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/admission_error.h"
 #include "base/container_of.h"
 #include "base/counters.h"
 #include "base/log.h"
@@ -75,16 +76,17 @@ static void submit(zlink_mail_t *mail)
     zlink_outbound_call_t *call = ZLINK_CONTAINER_OF(mail, zlink_outbound_call_t, mail);
     zlink_mesh_t *mesh = call->mesh;
     zlink_channel_pick_t picked = {NULL, false};
+    zlink_admission_operation_t operation = call->one_way ? ZLINK_ADMISSION_SEND : ZLINK_ADMISSION_REQUEST;
     zlink_status_t status = ZLINK_OK;
 
     if (mesh->closing)
-        status = ZLINK_SHUTTING_DOWN;
+        status = zlink_admission_error(ZLINK_ADMISSION_OPEN, operation, true).status;
     else if (zlink_reactor_now_ms(mesh->reactor) >= call->deadline_ms)
         status = ZLINK_DEADLINE_EXCEEDED;
     if (status == ZLINK_OK)
         status = pick(mesh, call, &picked);
-    if (status == ZLINK_OK && !call->one_way)
-        status = zlink_pending_operations_register(&mesh->pending, call);
+    if (status == ZLINK_OK && !call->one_way && zlink_pending_operations_register(&mesh->pending, call) != ZLINK_OK)
+        status = zlink_admission_error(ZLINK_ADMISSION_OPERATION_TABLE, operation, true).status;
     if (status != ZLINK_OK) {
         zlink_mesh_complete(mesh, call, status, NULL);
         return;
@@ -256,7 +258,7 @@ zlink_status_t zlink_mesh_create(const zlink_mesh_options_t *options, zlink_mesh
         goto no_memory;
     status = describe_self(mesh, why);
     for (size_t i = 0; status == ZLINK_OK && i < options->channel_count; i++)
-        status = zlink_channel_routes_add_local(mesh->routes, options->channels[i]);
+        status = zlink_channel_routes_add_local(mesh->routes, options->channels[i], mesh->self.channels[i].weight);
     if (status == ZLINK_OK)
         status = open_listener(mesh, why);
     if (status == ZLINK_OK)

@@ -28,8 +28,9 @@
 /* A request or one-way message of a peer. Valid during `arrived`. */
 typedef struct zlink_mesh_arrival {
     zlink_peer_link_t *link;
-    uint64_t reply_route_id; /* 0: one-way */
-    uint32_t deadline_ms;    /* what is left of the caller's time; 0: one-way */
+    zlink_frame_connection_t *connection; /* for zlink_frame_connection_take_payload */
+    uint64_t reply_route_id;              /* 0: one-way */
+    uint32_t deadline_ms;                 /* what is left of the caller's time; 0: one-way */
     zlink_target_kind_t target;
     const char *name;
     const char *spot_id;

@@ -59,6 +59,7 @@ static zlink_frame_verdict_t on_call(zlink_link_end_t *end, const zlink_frame_pr
     zlink_wire_call_t inlined;
     zlink_mesh_arrival_t arrival = {
         .link = end->link,
+        .connection = end->connection,
         .reply_route_id = prefix->reply_route_id,
         .deadline_ms = prefix->deadline_ms,
         .payload = payload,

@@ -16,6 +16,7 @@
 
 #include "base/timer_wheel.h"
 #include "net/mailbox.h"
+#include "net/output_queue.h"
 #include "proto/wire.h"
 
 typedef struct zlink_outbound_call zlink_outbound_call_t;
@@ -54,6 +55,10 @@ struct zlink_outbound_call {
     size_t payload_bytes;
     uint64_t deadline_ms; /* on the reactor's clock */
     zlink_call_completed_t completed;
+    /* A maker that sets both lets a large payload be sent from where it lies: between the two, which may reach beyond
+     * `completed`, the call and its payload stay where they are. Reactor thread; one `release` for each `hold`. */
+    void (*hold)(zlink_outbound_call_t *call);
+    void (*release)(zlink_outbound_call_t *call);
 
     /* The mesh's own. */
     zlink_mail_t mail;
@@ -63,6 +68,7 @@ struct zlink_outbound_call {
     zlink_timer_t timer;
     zlink_send_gate_t *gate; /* of a one-way message that its sender does not wait for */
     bool waiting;            /* for room on its link */
+    zlink_output_hold_t payload_hold;
     TAILQ_ENTRY(zlink_outbound_call) on_link;
 };
 

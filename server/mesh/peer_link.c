@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/admission_error.h"
+#include "base/container_of.h"
 #include "base/counters.h"
 #include "base/log.h"
 #include "server/mesh/mesh.h"
@@ -68,7 +70,29 @@ static zlink_status_t name_envelope(const zlink_outbound_call_t *call, bool targ
     return zlink_wire_call_encode(&names, bytes, capacity, size);
 }
 
-static zlink_status_t send_call(zlink_peer_link_t *link, const zlink_outbound_call_t *call)
+static void payload_sent(zlink_output_hold_t *hold)
+{
+    zlink_outbound_call_t *call = ZLINK_CONTAINER_OF(hold, zlink_outbound_call_t, payload_hold);
+    call->release(call);
+}
+
+static zlink_status_t send_frame(zlink_link_end_t *end, zlink_outbound_call_t *call, const zlink_frame_prefix_t *prefix,
+                                 const uint8_t *envelope, size_t envelope_bytes)
+{
+    bool held = false;
+    if (!call->hold)
+        return zlink_frame_connection_send(end->connection, prefix, envelope, (uint32_t)envelope_bytes, call->payload,
+                                           (uint32_t)call->payload_bytes);
+    call->payload_hold.release = payload_sent;
+    zlink_status_t status =
+        zlink_frame_connection_send_held(end->connection, prefix, envelope, (uint32_t)envelope_bytes, call->payload,
+                                         (uint32_t)call->payload_bytes, &call->payload_hold, &held);
+    if (held)
+        call->hold(call);
+    return status;
+}
+
+static zlink_status_t send_call(zlink_peer_link_t *link, zlink_outbound_call_t *call)
 {
     zlink_link_end_t *end = link->ends[ZLINK_CONNECTION_APPLICATION];
     uint8_t envelope[ZLINK_WIRE_SMALL_ENVELOPE_MAX];
@@ -90,8 +114,7 @@ static zlink_status_t send_call(zlink_peer_link_t *link, const zlink_outbound_ca
         name_envelope(call, prefix.target_id == 0, prefix.packet_id == 0, envelope, sizeof(envelope), &envelope_bytes);
     if (status != ZLINK_OK)
         return status;
-    return zlink_frame_connection_send(end->connection, &prefix, envelope, (uint32_t)envelope_bytes, call->payload,
-                                       (uint32_t)call->payload_bytes);
+    return send_frame(end, call, &prefix, envelope, envelope_bytes);
 }
 
 void zlink_peer_link_forget(zlink_peer_link_t *link, zlink_outbound_call_t *call)
@@ -141,7 +164,9 @@ void zlink_peer_link_submit(zlink_peer_link_t *link, zlink_outbound_call_t *call
     if (TAILQ_EMPTY(&link->waiting) && try_submit(link, call))
         return;
     if (link->waiting_count == ZLINK_LINK_WAITING_MAX && !call->gate) {
-        zlink_mesh_complete(link->mesh, call, ZLINK_DEADLINE_EXCEEDED, NULL);
+        zlink_admission_error_t error = zlink_admission_error(
+            ZLINK_ADMISSION_WAITER_SLOT, call->one_way ? ZLINK_ADMISSION_SEND : ZLINK_ADMISSION_REQUEST, true);
+        zlink_mesh_complete(link->mesh, call, error.status, NULL);
         return;
     }
     zlink_counter_add(&waits, 1);

@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "base/counters.h"
+#include "base/domain.h"
 #include "base/memory.h"
 
 ZLINK_COUNTER_DEFINE(inflight, ZLINK_GAUGE, "zlink.requests.inflight", "Requests to peers that wait for their reply");
@@ -45,6 +46,8 @@ static zlink_status_t grow(zlink_pending_operations_t *operations)
 
 zlink_status_t zlink_pending_operations_register(zlink_pending_operations_t *operations, zlink_outbound_call_t *call)
 {
+    if (zlink_domain_throw_if_application() != ZLINK_OK)
+        return ZLINK_INVALID_OPERATION;
     if (operations->first_free == NONE && grow(operations) != ZLINK_OK)
         return ZLINK_CAPACITY_EXCEEDED;
     uint32_t index = operations->first_free;

@@ -34,7 +34,8 @@ typedef struct zlink_pending_operations {
 void zlink_pending_operations_init(zlink_pending_operations_t *operations, uint32_t limit);
 void zlink_pending_operations_destroy(zlink_pending_operations_t *operations);
 
-/* Sets call->reply_route_id. ZLINK_CAPACITY_EXCEEDED at the limit or without memory. */
+/* Sets call->reply_route_id. ZLINK_CAPACITY_EXCEEDED at the limit or without memory; ZLINK_INVALID_OPERATION inside a
+ * turn: it is infrastructure's. */
 zlink_status_t zlink_pending_operations_register(zlink_pending_operations_t *operations, zlink_outbound_call_t *call);
 
 /* The call, still registered; NULL when somebody has taken it. */

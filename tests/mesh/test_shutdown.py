@@ -251,5 +251,28 @@ def test_stop_in_mid_load(mesh):
     far.wait_links()
 
 
+# EX-62: a stop waits for accepted handlers, and so for their work; what that work does after its time is waited for, too.
+def test_ex62_work_of_a_stopping_node(mesh):
+    node = mesh.node("a")
+    client = mesh.client(node)
+    waits = [client.start(probe("x"), pb.WorkReq(tag="A", how=how, timeout_ms=400))
+             for how in (pb.YIELD, pb.YIELD_THEN, pb.ASYNC)]
+    client.fence()
+    node.signal(signal.SIGTERM)
+    equal({wait.result().status for wait in waits}, {"DeadlineExceeded"}, "the work")
+    node.wait_exit(0)
+
+
+# EX-63: work that never ends cannot hold a stop up for longer than its time.
+def test_ex63_work_that_never_ends(mesh):
+    node = mesh.node("a", shutdown_timeout="1s")
+    client = mesh.client(node)
+    result = client.ask(probe("x"), pb.WorkReq(tag="A", how=pb.YIELD, io=True, timeout_ms=50))
+    equal(result.status, "DeadlineExceeded", "the work")
+    node.signal(signal.SIGTERM)
+    node.wait_exit(1)
+    node.wait_log("zlink.node.forced", "DeadlineExceeded")
+
+
 if __name__ == "__main__":
     harness.main(globals())

@@ -540,5 +540,82 @@ def test_many_waits_at_a_time(mesh):
     equal({request.result().status for request in requests}, {"Ok"}, "the waits")
 
 
+# ---- work off the turn ----
+
+def let_go(client, tag, works=1):
+    """Ends the works of this tag, all of which must have begun."""
+    gone = [0]
+
+    def enough():
+        gone[0] += client.ask(probe("warden"), pb.LetGoReq(tag=tag)).works
+        return gone[0] >= works
+
+    wait_until(enough, lambda: f"{works} works '{tag}' begin, {gone[0]} have")
+
+
+# EX-33: while a handler waits with yield for CPU or I/O work, probes of its own Spot run; with async they wait for it.
+def test_ex33_work_with_yield_and_async(mesh):
+    node, _, client = one_node(mesh)
+    for io in (False, True):
+        for how in YIELDS + HOLDS:
+            spot, tag = probe(f"work-{io}-{how}"), f"{io}-{how}"
+            waiting = client.start(spot, pb.WorkReq(tag=tag, how=how, io=io, amount=7))
+            node.wait_counter("zlink.io_work.pending" if io else "zlink.cpu_work.running", 1)
+            probes = [client.start(spot, pb.PingReq(tag=letter)) for letter in "BC"]
+            client.ask(probe("other"), pb.PingReq())  # other Spots run on the node's one worker in any case
+            if how in YIELDS:
+                for other in probes:
+                    other.result()
+            check(not waiting.done(), "the handler has ended before its work")
+            check(how in YIELDS or not any(other.done() for other in probes), "a probe ran in a held Spot")
+            let_go(client, tag)
+            result = waiting.result()
+            equal((result.status, result.total), ("Ok", 7), "the work")
+            for other in probes:
+                other.result()
+            equal(log_of(client, spot), f"{tag}+ B C {tag}-" if how in YIELDS else f"{tag}+ {tag}- B C", "the order")
+
+
+# EX-35: of a batch of CPU work, what threads and queue cannot take is CapacityExceeded at once. EX-34: I/O work, four
+# times as many as there are threads, goes on meanwhile.
+def test_ex34_ex35_batch_over_the_limit(mesh):
+    node, _, client = one_node(mesh, cpu_workers_max=2, limits={"cpu_works": 3})
+    spot = probe("batch")
+    batch = [client.start(spot, pb.WorkReq(tag="cpu", how=pb.YIELD, amount=1)) for _ in range(9)]
+    wait_until(lambda: sum(work.done() for work in batch) == 4, "four are refused")
+    reading = [client.start(probe("reads"), pb.WorkReq(tag="io", how=pb.YIELD, io=True, amount=1)) for _ in range(8)]
+    let_go(client, "io", 8)
+    equal([work.result().status for work in reading], ["Ok"] * 8, "I/O work")
+    equal((node.counter("zlink.cpu_work.running"), node.counter("zlink.cpu_work.queued")), (2, 3), "CPU work")
+    let_go(client, "cpu", 5)
+    equal(sorted(work.result().status for work in batch), ["CapacityExceeded"] * 4 + ["Ok"] * 5, "CPU work")
+    equal(client.log(spot).total, 5, "what the work has brought")
+    equal((node.counter("zlink.cpu_work.refused"), node.counter("zlink.io_work.refused")), (4, 0), "refusals")
+
+
+# Work whose time is over: the handler goes on, CPU work is told to stop, and a late end is dropped.
+def test_work_that_is_late(mesh):
+    node, _, client = one_node(mesh)
+    for index, how in enumerate(HOLDS + YIELDS):
+        spot = probe(f"late-{how}")
+        for io in (False, True):
+            result = client.ask(spot, pb.WorkReq(tag="late", how=how, io=io, timeout_ms=50, amount=1))
+            equal((result.status, result.total), ("DeadlineExceeded", 0), "the work")
+        node.wait_counter("zlink.cpu_work.late", index + 1)
+        equal(node.counter("zlink.io_work.pending"), 1, "I/O work that nobody has completed")
+        wait_until(lambda: client.ask(probe("warden"), pb.LetGoReq(tag="late")).works > 0, "the I/O work is completed")
+        node.wait_counter("zlink.io_work.late", index + 1)
+        equal(client.log(spot).total, 0, "the total")
+
+
+# A Spot that closes tells its work to stop.
+def test_closing_spot_stops_its_work(mesh):
+    node, _, client = one_node(mesh)
+    waiting = client.start(probe("leaving"), pb.WorkReq(tag="A", how=pb.YIELD, amount=1))
+    node.wait_counter("zlink.cpu_work.running", 1)
+    client.ask(probe("leaving"), pb.CloseReq())
+    equal(waiting.result().status, "Ok", "the work, which looked at its token and returned")
+
+
 if __name__ == "__main__":
     harness.main(globals())

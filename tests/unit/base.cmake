@@ -1,3 +1,4 @@
+zlink_unit_test(admission_error zlink_base)
 zlink_unit_test(counters zlink_base)
 zlink_unit_test(log zlink_base)
 zlink_unit_test(memory zlink_base)

@@ -360,6 +360,7 @@ static inline zlink_status_t outside_submit_bytes(host_fixture_t *fixture, outsi
     zlink_application_host_t *host = fixture->host;
     const zlink_catalogue_spot_type_t *type = id ? zlink_catalogue_find_spot_type(host->catalogue, name) : NULL;
     zlink_channel_host_t *channel = id ? NULL : zlink_application_host_find_channel(host, name);
+    zlink_admission_resource_t full;
     zlink_status_t status;
 
     assert(type || channel);
@@ -368,12 +369,13 @@ static inline zlink_status_t outside_submit_bytes(host_fixture_t *fixture, outsi
     const zlink_handler_table_t *table = type ? &type->handlers : &channel->channel->handlers;
     const zlink_handler_t *handler =
         zlink_handler_table_find(table, kind, kind == ZLINK_HANDLER_REQUEST ? "tests.host.RunReq" : "tests.host.Note");
-    zlink_invocation_t *invocation = zlink_invocation_create(host, handler, "caller-node", bytes, size, deadline_ms);
+    zlink_invocation_t *invocation =
+        zlink_invocation_create(host, handler, "caller-node", bytes, size, NULL, deadline_ms);
     if (!invocation)
         return ZLINK_CAPACITY_EXCEEDED;
     invocation->deliver = outside_delivered;
     invocation->route = outside;
-    status = type ? zlink_spot_registry_execute(host->spots, type, id, invocation)
+    status = type ? zlink_spot_registry_execute(host->spots, type, id, invocation, &full)
                   : zlink_channel_host_execute(channel, invocation);
     if (status != ZLINK_OK)
         zlink_invocation_free(invocation);

@@ -38,7 +38,7 @@ zlink_unit_test(mesh_dialled zlink_mesh)
 zlink_unit_test(mesh_room zlink_mesh)
 zlink_unit_test(mesh_tls zlink_mesh zlink_ctl)
 
-foreach(name application_host ingress turn_call turn_call_ends)
+foreach(name application_host ingress turn_call turn_call_ends work_api)
   zlink_unit_test(${name} zlink_server)
   zlink_proto_messages(test_${name} PROTO ${CMAKE_CURRENT_SOURCE_DIR}/messages/host.proto)
 endforeach()

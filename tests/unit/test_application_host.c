@@ -170,7 +170,8 @@ static zlink_status_t script_close(zlink_turn_t *turn, void *self, void *context
     return zlink_spot_close(turn); /* twice is once */
 }
 
-static void test_the_number_of_spots_is_bounded(void **state)
+/* EX-55: so is a Spot for which there is no place. */
+static void test_ex55_the_number_of_spots_is_bounded(void **state)
 {
     inner_t request = {.how = BY_ASYNC, .name = "living", .id = "d", .script = script_count};
     inner_t message = {.how = BY_SEND, .name = "plain", .id = "d", .script = script_count};
@@ -197,8 +198,8 @@ static void test_the_number_of_spots_is_bounded(void **state)
     host_stop(&fixture);
 }
 
-/* A full lane: CapacityExceeded for a request of this process, DeadlineExceeded for a one-way message. */
-static void test_a_full_lane_refuses(void **state)
+/* EX-55: a full lane is CapacityExceeded for a request of this process, DeadlineExceeded for a one-way message. */
+static void test_ex55_a_full_lane_refuses(void **state)
 {
     enum { LANE = 4 };
     inner_t request = {.how = BY_ASYNC, .name = "plain", .id = "x", .script = script_count};
@@ -227,6 +228,31 @@ static void test_a_full_lane_refuses(void **state)
     while (status == ZLINK_CAPACITY_EXCEEDED);
     assert_int_equal(status, ZLINK_OK);
     assert_int_equal(value, LANE); /* the refused ones did nothing */
+    host_stop(&fixture);
+}
+
+/* ---- domains ---- */
+
+static zlink_status_t script_start_channel(zlink_turn_t *turn, void *self, void *context, RunRes *reply)
+{
+    zlink_channel_host_t *channel = NULL;
+    zlink_refusal_t why = {{0}};
+    zlink_invocation_t *invocation = zlink_invocation_of(turn);
+    zlink_status_t status = zlink_channel_host_create(invocation->host, invocation->channel->channel, &channel, &why);
+
+    (void)self, (void)context, (void)reply;
+    zlink_check(!channel && why.line[0]);
+    return status;
+}
+
+/* IC-10: what waits at start is refused to a turn, at once. */
+static void test_ic10_a_turn_starts_no_channel(void **state)
+{
+    host_fixture_t fixture;
+
+    (void)state;
+    host_open(&fixture, 1);
+    assert_int_equal(host_ask(&fixture, "desk", NULL, script_start_channel, NULL, NULL), ZLINK_INVALID_OPERATION);
     host_stop(&fixture);
 }
 
@@ -516,8 +542,9 @@ int main(void)
         cmocka_unit_test(test_a_status_outside_the_enum_is_the_handlers_failure),
         cmocka_unit_test(test_a_payload_that_cannot_be_decoded),
         cmocka_unit_test(test_a_request_whose_time_is_over_is_not_handled),
-        cmocka_unit_test(test_the_number_of_spots_is_bounded),
-        cmocka_unit_test(test_a_full_lane_refuses),
+        cmocka_unit_test(test_ex55_the_number_of_spots_is_bounded),
+        cmocka_unit_test(test_ic10_a_turn_starts_no_channel),
+        cmocka_unit_test(test_ex55_a_full_lane_refuses),
         cmocka_unit_test(test_a_turns_memory_has_a_limit),
         cmocka_unit_test(test_a_spot_that_closes_itself),
         cmocka_unit_test(test_where_close_is_allowed),

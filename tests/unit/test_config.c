@@ -14,8 +14,9 @@
 /* Three lines that are a whole configuration; a case's own text follows on line 4. */
 #define PLAIN "mesh: m\nname: a\ntransport: plain-without-encryption-or-authentication\n"
 #define ROOT_KEYS                                                                                                      \
-    "mesh, name, listen, advertise, control, modules, peers, spots, transport, tls, workers, request_timeout, "        \
-    "send_timeout, shutdown_timeout, owner_time_budget, limits, log"
+    "mesh, name, listen, advertise, control, modules, peers, spots, transport, tls, workers, cpu_workers_min, "        \
+    "cpu_workers_max, cpu_workers_idle, request_timeout, send_timeout, shutdown_timeout, owner_time_budget, limits, "  \
+    "log"
 
 static zlink_config_t *parse(const char *text)
 {
@@ -121,6 +122,10 @@ static void test_every_bad_setting_is_refused_with_its_key_and_line(void **state
         {"workers: 1025\n", "n.yaml:4: workers: '1025' is not between 0 and 1024"},
         {"workers: 080\n", "n.yaml:4: workers: '080' is not a whole number"},
         {"workers: maybe\n", "n.yaml:4: workers: 'maybe' is not a whole number"},
+        {"cpu_workers_max: 1025\n", "n.yaml:4: cpu_workers_max: '1025' is not between 0 and 1024"},
+        {"cpu_workers_idle: 0ms\n", "n.yaml:4: cpu_workers_idle: '0ms' is not between 1ms and 2147483647ms"},
+        {"cpu_workers_max: 2\ncpu_workers_min: 3\n",
+         "n.yaml:5: cpu_workers_min: 3 are more than cpu_workers_max allows (2)"},
         {"request_timeout: 30\n", "n.yaml:4: request_timeout: '30' has no unit (250ms, 5s, 2m)"},
         {"request_timeout: 0ms\n", "n.yaml:4: request_timeout: '0ms' is not between 1ms and 2147483647ms"},
         {"send_timeout: 1h\n", "n.yaml:4: send_timeout: '1h' has an unknown unit (250ms, 5s, 2m)"},
@@ -153,6 +158,9 @@ static void test_every_bad_setting_is_refused_with_its_key_and_line(void **state
          "n.yaml:5: limits.lifecycle_messages: '0' is not between 1 and 16777215"},
         {"limits:\n  lifecycle_bytes: 1KiB\n",
          "n.yaml:5: limits.lifecycle_bytes: '1KiB' is not between 4KiB and 128GiB"},
+        {"limits:\n  cpu_works: 0\n", "n.yaml:5: limits.cpu_works: '0' is not between 1 and 16777216"},
+        {"limits:\n  cpu_work_bytes: 1MiB\n", "n.yaml:5: limits.cpu_work_bytes: '1MiB' is not between 4MiB and 128GiB"},
+        {"limits:\n  io_works: 0\n", "n.yaml:5: limits.io_works: '0' is not between 1 and 16777216"},
         {"log: {level: verbose}\n", "n.yaml:4: log.level: 'verbose' is not one of debug, info, warn, error, off"},
         {"log: {level: 1}\n", "n.yaml:4: log.level: '1' is not one of debug, info, warn, error, off"},
         {"log: {level: INFO}\n", "n.yaml:4: log.level: 'INFO' is not one of debug, info, warn, error, off"},
@@ -276,6 +284,9 @@ static void test_defaults_are_filled_in(void **state)
     assert_string_equal(config->tls.certificate, "/b.pem");
     assert_string_equal(config->tls.key, "c");
     assert_int_equal(config->workers, 0);
+    assert_int_equal(config->cpu_workers_min, 0);
+    assert_int_equal(config->cpu_workers_max, 0);
+    assert_int_equal(config->cpu_workers_idle_ms, 30000);
     assert_int_equal(config->request_timeout_ms, 30000);
     assert_int_equal(config->send_timeout_ms, 1000);
     assert_int_equal(config->shutdown_timeout_ms, 30000);
@@ -291,20 +302,24 @@ static void test_defaults_are_filled_in(void **state)
     assert_int_equal(config->limits.application_bytes, 64 << 20);
     assert_int_equal(config->limits.lifecycle_messages, 128);
     assert_int_equal(config->limits.lifecycle_bytes, 4 << 20);
+    assert_int_equal(config->limits.cpu_works, 1024);
+    assert_int_equal(config->limits.cpu_work_bytes, 64 << 20);
+    assert_int_equal(config->limits.io_works, 65536);
     assert_int_equal(config->log_level, ZLINK_LOG_INFO);
     zlink_config_free(config);
 }
 
 static void test_every_setting_arrives(void **state)
 {
-    zlink_config_t *config =
-        parse(PLAIN "listen: '[::1]:0'\nadvertise: a:1\ncontrol: c.sock\nmodules: [m.so, /n.so]\n"
-                    "peers: ['b:1', 'c:2']\nspots: [{type: \"t \xc3\xa9\", node: b}, {type: u, node: c}]\nworkers: 3\n"
-                    "request_timeout: 1ms\nsend_timeout: 2s\nshutdown_timeout: 3m\nowner_time_budget: 4ms\n"
-                    "limits: {message_bytes: 1KiB, spots: 5, pending_operations: 6, queued_jobs: 7, stacks: 8,\n"
-                    "  stack_bytes: 16KiB, outbound_bytes: 64KiB, application_messages: 9, application_bytes: 128GiB,\n"
-                    "  lifecycle_messages: 10, lifecycle_bytes: 4KiB}\n"
-                    "log: {level: 'off'}\n");
+    zlink_config_t *config = parse(
+        PLAIN "listen: '[::1]:0'\nadvertise: a:1\ncontrol: c.sock\nmodules: [m.so, /n.so]\n"
+              "peers: ['b:1', 'c:2']\nspots: [{type: \"t \xc3\xa9\", node: b}, {type: u, node: c}]\nworkers: 3\n"
+              "cpu_workers_min: 1\ncpu_workers_max: 2\ncpu_workers_idle: 6s\n"
+              "request_timeout: 1ms\nsend_timeout: 2s\nshutdown_timeout: 3m\nowner_time_budget: 4ms\n"
+              "limits: {message_bytes: 1KiB, spots: 5, pending_operations: 6, queued_jobs: 7, stacks: 8,\n"
+              "  stack_bytes: 16KiB, outbound_bytes: 64KiB, application_messages: 9, application_bytes: 128GiB,\n"
+              "  lifecycle_messages: 10, lifecycle_bytes: 4KiB, cpu_works: 11, cpu_work_bytes: 4MiB, io_works: 12}\n"
+              "log: {level: 'off'}\n");
 
     (void)state;
     assert_string_equal(config->listen, "[::1]:0");
@@ -321,6 +336,9 @@ static void test_every_setting_arrives(void **state)
     assert_int_equal(config->transport, ZLINK_CONFIG_PLAIN);
     assert_null(config->tls.ca);
     assert_int_equal(config->workers, 3);
+    assert_int_equal(config->cpu_workers_min, 1);
+    assert_int_equal(config->cpu_workers_max, 2);
+    assert_int_equal(config->cpu_workers_idle_ms, 6000);
     assert_int_equal(config->request_timeout_ms, 1);
     assert_int_equal(config->send_timeout_ms, 2000);
     assert_int_equal(config->shutdown_timeout_ms, 180000);
@@ -336,6 +354,9 @@ static void test_every_setting_arrives(void **state)
     assert_true(config->limits.application_bytes == 128ull << 30);
     assert_int_equal(config->limits.lifecycle_messages, 10);
     assert_int_equal(config->limits.lifecycle_bytes, 4096);
+    assert_int_equal(config->limits.cpu_works, 11);
+    assert_int_equal(config->limits.cpu_work_bytes, 4 << 20);
+    assert_int_equal(config->limits.io_works, 12);
     assert_int_equal(config->log_level, ZLINK_LOG_OFF);
     zlink_config_free(config);
     zlink_config_free(NULL);

@@ -194,8 +194,8 @@ static void test_work_from_peers_waits_for_permits(void **state)
     door_close(&door);
 }
 
-/* A full queue of this node is the peer's Unavailable. */
-static void test_a_full_lane_is_unavailable_for_a_peer(void **state)
+/* EX-55: a full queue of this node is the peer's Unavailable. */
+static void test_ex55_a_full_lane_is_unavailable_for_a_peer(void **state)
 {
     door_t door;
 
@@ -217,6 +217,26 @@ static void test_a_full_lane_is_unavailable_for_a_peer(void **state)
     raw_expect_call(door.peer.completion, ZLINK_FRAME_REPLY, &frame);
     assert_int_equal(frame.prefix.reply_route_id, 1);
     answered_value(&door, 2, 1);
+    door_close(&door);
+}
+
+/* EX-55: a Spot that finds no place is CapacityExceeded, for a peer too: it could not go elsewhere. */
+static void test_ex55_no_room_for_a_spot_is_told_to_a_peer(void **state)
+{
+    door_t door;
+
+    (void)state;
+    memset(&door, 0, sizeof(door));
+    host_init(&door.host, 2);
+    door.host.options.spots_max = 1;
+    door_open(&door);
+    send_request(&door, 1, "plain", "a", script_count);
+    answered_value(&door, 1, 1);
+    send_request(&door, 2, "plain", "b", script_count);
+    answered_error(&door, 2, ZLINK_CAPACITY_EXCEEDED);
+    send_call(&door, 0, "plain", "b", "tests.host.Note", script_count); /* dropped and counted */
+    send_request(&door, 3, "plain", "a", script_count);
+    answered_value(&door, 3, 2);
     door_close(&door);
 }
 
@@ -372,7 +392,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_requests_messages_and_errors),
         cmocka_unit_test(test_work_from_peers_waits_for_permits),
-        cmocka_unit_test(test_a_full_lane_is_unavailable_for_a_peer),
+        cmocka_unit_test(test_ex55_a_full_lane_is_unavailable_for_a_peer),
+        cmocka_unit_test(test_ex55_no_room_for_a_spot_is_told_to_a_peer),
         cmocka_unit_test(test_draining_takes_nothing_new),
         cmocka_unit_test(test_the_answer_to_a_peer_that_left),
         cmocka_unit_test(test_calls_that_the_mesh_brings_back_here),

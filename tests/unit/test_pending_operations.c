@@ -5,6 +5,7 @@
 
 #include "harness.h"
 
+#include "base/domain.h"
 #include "base/memory.h"
 #include "server/mesh/pending_operations.h"
 
@@ -52,6 +53,25 @@ static void test_ex48_only_one_taker(void **state)
     assert_null(zlink_pending_operations_find(&operations, UINT64_MAX));
     assert_null(zlink_pending_operations_find(&operations, next.reply_route_id + 1));
     assert_ptr_equal(zlink_pending_operations_take(&operations, next.reply_route_id), &next);
+    zlink_pending_operations_destroy(&operations);
+}
+
+/* IC-10: an entry is registered by infrastructure only; a turn that tries is told so at once and changes nothing. */
+static void test_ic10_no_turn_registers_an_operation(void **state)
+{
+    zlink_pending_operations_t operations;
+    zlink_outbound_call_t call = {0};
+
+    (void)state;
+    zlink_pending_operations_init(&operations, 1);
+    zlink_domain_enter(ZLINK_DOMAIN_APPLICATION);
+    assert_int_equal(zlink_pending_operations_register(&operations, &call), ZLINK_INVALID_OPERATION);
+    zlink_domain_enter(ZLINK_DOMAIN_INFRASTRUCTURE);
+    assert_int_equal(operations.count, 0);
+    assert_int_equal(call.reply_route_id, 0);
+    assert_int_equal(zlink_pending_operations_register(&operations, &call), ZLINK_OK);
+    zlink_domain_enter(ZLINK_DOMAIN_NONE);
+    assert_ptr_equal(zlink_pending_operations_take(&operations, call.reply_route_id), &call);
     zlink_pending_operations_destroy(&operations);
 }
 
@@ -148,6 +168,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_register_find_take),
         cmocka_unit_test(test_ex48_only_one_taker),
+        cmocka_unit_test(test_ic10_no_turn_registers_an_operation),
         cmocka_unit_test(test_ids_are_not_used_again),
         cmocka_unit_test(test_the_limit_and_growth),
         cmocka_unit_test(test_no_memory_refuses_and_changes_nothing),

@@ -5,6 +5,7 @@
 
 #include "base/container_of.h"
 #include "base/counters.h"
+#include "base/domain.h"
 #include "base/memory.h"
 #include "net/reactor_loop.h"
 #include "net/slot_table.h"
@@ -25,6 +26,26 @@ typedef struct letter {
     unsigned sender;
     unsigned number;
 } letter_t;
+
+static void look_at_domain(void *context)
+{
+    *(zlink_domain_t *)context = zlink_domain_current();
+}
+
+/* IC-10: whatever runs on the reactor is in the infrastructure domain. */
+static void test_ic10_the_loop_is_infrastructure(void **state)
+{
+    zlink_reactor_t *reactor = NULL;
+    zlink_refusal_t why = {{0}};
+    zlink_domain_t domain = ZLINK_DOMAIN_NONE;
+
+    (void)state;
+    assert_int_equal(zlink_reactor_create(NULL, &reactor, &why), ZLINK_OK);
+    zlink_reactor_call(reactor, look_at_domain, &domain);
+    assert_int_equal(domain, ZLINK_DOMAIN_INFRASTRUCTURE);
+    assert_int_equal(zlink_domain_current(), ZLINK_DOMAIN_NONE);
+    zlink_reactor_destroy(reactor);
+}
 
 enum { SENDERS = 4, LETTERS = 20000 };
 
@@ -425,6 +446,7 @@ int main(void)
         cmocka_unit_test(test_h22_mail_storm_at_every_level),
         cmocka_unit_test(test_h22_ping_pong_always_wakes),
         cmocka_unit_test(test_reactor_posts_to_itself),
+        cmocka_unit_test(test_ic10_the_loop_is_infrastructure),
         cmocka_unit_test(test_h26_timers_fire_at_every_level),
         cmocka_unit_test(test_reactor_timer_on_a_virtual_clock),
         cmocka_unit_test(test_h20_h28_full_queues_drop_nothing),

@@ -9,6 +9,7 @@
 
 #include "mesh.zlink.h"
 #include "wait.h"
+#include "work.h"
 
 #define FOLDER_VARIABLE "ZLINK_MESH_TEST_FOLDER"
 
@@ -99,6 +100,8 @@ static void write_file(zlink_turn_t *turn, void *self)
 
 static const zlink_handler_t handlers[] = {
     ZLINK_ON_REQUEST(WaitReq, WaitRes, on_wait),
+    ZLINK_ON_REQUEST(WorkReq, WaitRes, on_work),
+    ZLINK_ON_REQUEST(LetGoReq, LetGoRes, on_let_go),
     ZLINK_ON_REQUEST(PingReq, PingRes, on_ping),
     ZLINK_ON_REQUEST(FailReq, FailRes, on_fail),
     ZLINK_ON_REQUEST(SendReq, SendRes, on_send),
