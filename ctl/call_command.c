@@ -91,7 +91,7 @@ static uint32_t duration_argument(struct argp_state *state, const char *text)
     return (uint32_t)value_ms;
 }
 
-/* "channel:prices" or "spot:counter/cart-7". */
+/* "channel:prices", "spot:counter/cart-7" or "node:b-6f2c…". */
 static void target_argument(struct argp_state *state, zlink_call_options_t *options, char *text)
 {
     zlink_load_options_t *load = &options->load;
@@ -105,8 +105,11 @@ static void target_argument(struct argp_state *state, zlink_call_options_t *opti
         load->target = ZLINK_TARGET_INSTANCE_SPOT;
         load->name = text + 5;
         load->spot_id = slash + 1;
+    } else if (strncmp(text, "node:", 5) == 0) {
+        load->target = ZLINK_TARGET_NODE;
+        load->name = text + 5;
     } else {
-        argp_error(state, "TARGET is channel:NAME or spot:TYPE/ID, not \"%s\"", text);
+        argp_error(state, "TARGET is channel:NAME, spot:TYPE/ID or node:ID, not \"%s\"", text);
     }
     if (!zlink_wire_name_is_valid(load->name) || (slash && !zlink_wire_name_is_valid(load->spot_id)))
         argp_error(state, "TARGET: a name has 1 to 255 bytes of UTF-8 without control characters");
@@ -395,9 +398,11 @@ static int call_or_send(int argc, char **argv, bool one_way)
         arguments,
         parse,
         "TARGET PACKET",
-        one_way ? "Sends one-way messages. TARGET is channel:NAME or spot:TYPE/ID; PACKET the message's full name."
-                : "Sends requests and prints the replies. TARGET is channel:NAME or spot:TYPE/ID; PACKET the message's "
-                  "full name.",
+        one_way
+            ? "Sends one-way messages. TARGET is channel:NAME, spot:TYPE/ID or node:ID; PACKET the message's full name."
+            : "Sends requests and prints the replies. TARGET is channel:NAME, spot:TYPE/ID or node:ID; PACKET the "
+              "message's "
+              "full name.",
         NULL,
         NULL,
         NULL,

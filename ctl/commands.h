@@ -11,5 +11,6 @@
 int zlink_ctl_call(int argc, char **argv);
 int zlink_ctl_send(int argc, char **argv);
 int zlink_ctl_status(int argc, char **argv);
+int zlink_ctl_weight(int argc, char **argv);
 
 #endif

@@ -22,6 +22,7 @@ static const struct {
     {"call", zlink_ctl_call, "send requests to a channel or a Spot and wait for the replies"},
     {"send", zlink_ctl_send, "send one-way messages to a channel or a Spot"},
     {"status", zlink_ctl_status, "ask a node on this machine how it is"},
+    {"weight", zlink_ctl_weight, "change what a node on this machine weighs in a channel"},
 };
 
 static int usage(FILE *stream, int code)

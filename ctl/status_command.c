@@ -3,19 +3,12 @@
  */
 #include <argp.h>
 #include <cjson/cJSON.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include "ctl/commands.h"
-
-#define ANSWER_BYTES_MAX ((size_t)16 << 20)
-#define ANSWER_WAIT_S    5
+#include "ctl/control_client.h"
 
 typedef struct zlink_status_options {
     const char *socket;
@@ -46,63 +39,6 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     default:
         return ARGP_ERR_UNKNOWN;
     }
-}
-
-static int connect_to(const char *path)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    struct timeval wait = {.tv_sec = ANSWER_WAIT_S};
-    if (strlen(path) >= sizeof(address.sun_path)) {
-        fprintf(stderr, "zlinkctl: %s: a socket's path has at most %zu bytes\n", path, sizeof(address.sun_path) - 1);
-        return -1;
-    }
-    strcpy(address.sun_path, path);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait)) != 0 ||
-        connect(fd, (const struct sockaddr *)&address, sizeof(address)) != 0) {
-        fprintf(stderr, "zlinkctl: %s: no node answers: %s\n", path, strerror(errno));
-        if (fd >= 0)
-            close(fd);
-        return -1;
-    }
-    return fd;
-}
-
-static char *ask(const char *path, const char *command)
-{
-    size_t size = 0, capacity = 0;
-    char *answer = NULL;
-    int fd = connect_to(path);
-    if (fd < 0)
-        return NULL;
-    if (write(fd, command, strlen(command)) != (ssize_t)strlen(command))
-        goto failed;
-    for (;;) {
-        if (capacity - size < 4096 + 1) {
-            capacity += 65536;
-            errno = EMSGSIZE; /* realloc has its own */
-            char *more = capacity > ANSWER_BYTES_MAX ? NULL : realloc(answer, capacity);
-            if (!more)
-                goto failed;
-            answer = more;
-        }
-        ssize_t got = read(fd, answer + size, 4096);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            goto failed;
-        size += (size_t)got;
-        answer[size] = '\0';
-        if (got == 0) {
-            close(fd);
-            return answer;
-        }
-    }
-failed:
-    fprintf(stderr, "zlinkctl: %s: the node did not answer: %s\n", path, strerror(errno));
-    free(answer);
-    close(fd);
-    return NULL;
 }
 
 static const char *text_of(const cJSON *object, const char *key)
@@ -157,8 +93,9 @@ static void print_for_people(const cJSON *status)
                text_of(link, "cipher"));
     cJSON_ArrayForEach(link, cJSON_GetObjectItemCaseSensitive(status, "peers"))
     {
-        if (strcmp(text_of(link, "state"), "dialling") == 0)
-            printf("%-10s dialling %s\n", "link", text_of(link, "address"));
+        const char *state = text_of(link, "state");
+        if (strcmp(state, "dialling") == 0 || strcmp(state, "not_required") == 0)
+            printf("%-10s %s %s\n", "link", state, text_of(link, "address"));
     }
     printf("%-10s %.0f Spots, %.0f handlers ended, %.0f failed, %.0f live, %.0f messages dropped\n", "work",
            number_of(counters, "zlink.spot.count"), number_of(counters, "zlink.handlers.completed"),
@@ -173,7 +110,7 @@ int zlink_ctl_status(int argc, char **argv)
     argp_err_exit_status = 2;
     if (argp_parse(&argp, argc, argv, 0, NULL, &options) != 0)
         return 2;
-    char *answer = ask(options.socket, "status\n");
+    char *answer = zlink_control_ask(options.socket, "status\n");
     if (!answer)
         return 1;
     cJSON *status = cJSON_Parse(answer);

@@ -12,6 +12,7 @@ zlink_status_t zlink_channel_serial_executor_init(zlink_channel_serial_executor_
     if (zlink_execution_lane_policy_validate(policy, &field) != ZLINK_OK)
         return ZLINK_INVALID_OPERATION;
     executor->policy = *policy;
+    zlink_execution_owner_init(&executor->owner);
     atomic_init(&executor->closed, NULL);
     zlink_serial_execution_queue_init(&executor->queue, pool, &executor->policy);
     return ZLINK_OK;
@@ -19,9 +20,7 @@ zlink_status_t zlink_channel_serial_executor_init(zlink_channel_serial_executor_
 
 static void enter(zlink_channel_serial_executor_t *executor, zlink_turn_t *turn)
 {
-    turn->queue = &executor->queue;
-    turn->owner = executor;
-    turn->yield_offered = false;
+    zlink_turn_enter(turn, &executor->queue, &executor->owner, &executor->owner);
 }
 
 zlink_status_t zlink_channel_serial_executor_execute_channel(zlink_channel_serial_executor_t *executor,
@@ -54,8 +53,15 @@ void zlink_channel_serial_executor_close(zlink_channel_serial_executor_t *execut
 {
     zlink_channel_serial_executor_closed_t none = NULL;
 
-    if (atomic_compare_exchange_strong(&executor->closed, &none, closed ? closed : nobody_is_told))
-        zlink_serial_execution_queue_close(&executor->queue, queue_closed);
+    if (!atomic_compare_exchange_strong(&executor->closed, &none, closed ? closed : nobody_is_told))
+        return;
+    atomic_fetch_or(&executor->owner.state, ZLINK_OWNER_CLOSED);
+    zlink_serial_execution_queue_close(&executor->queue, queue_closed);
+}
+
+zlink_wait_target_t zlink_channel_serial_executor_wait_target(const zlink_channel_serial_executor_t *executor)
+{
+    return (zlink_wait_target_t){.gate = &executor->queue};
 }
 
 bool zlink_channel_serial_executor_is_current(const zlink_channel_serial_executor_t *executor)

@@ -14,6 +14,7 @@
 #include <zlink/status.h>
 
 #include "exec/execution_lane_policy.h"
+#include "exec/execution_owner.h"
 #include "exec/serial_execution_queue.h"
 #include "exec/turn.h"
 #include "exec/worker_pool.h"
@@ -24,6 +25,7 @@ typedef void (*zlink_channel_serial_executor_closed_t)(zlink_channel_serial_exec
 struct zlink_channel_serial_executor {
     zlink_serial_execution_queue_t queue;
     zlink_execution_lane_policy_t policy;
+    zlink_execution_owner_t owner;
     _Atomic zlink_channel_serial_executor_closed_t closed;
 };
 
@@ -43,6 +45,9 @@ zlink_status_t zlink_channel_serial_executor_execute_lifecycle(zlink_channel_ser
  * Idempotent: the first call's callback counts. */
 void zlink_channel_serial_executor_close(zlink_channel_serial_executor_t *executor,
                                          zlink_channel_serial_executor_closed_t closed);
+
+/* For zlink_turn_check_wait: a wait for a handler of this channel. */
+zlink_wait_target_t zlink_channel_serial_executor_wait_target(const zlink_channel_serial_executor_t *executor);
 
 /* Does the calling thread hold a turn of this channel right now? */
 bool zlink_channel_serial_executor_is_current(const zlink_channel_serial_executor_t *executor);

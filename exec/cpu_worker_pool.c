@@ -137,8 +137,8 @@ static void sleep_until(cpu_worker_t *worker, uint64_t wait_ms)
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += (time_t)(wait_ms / 1000u);
     until.tv_nsec += (long)(wait_ms % 1000u * ZLINK_NS_PER_MS);
-    if (until.tv_nsec >= 1000000000l) {
-        until.tv_nsec -= 1000000000l;
+    if (until.tv_nsec >= 1000000000L) {
+        until.tv_nsec -= 1000000000L;
         until.tv_sec++;
     }
     (void)pthread_cond_timedwait(&worker->wake, &worker->pool->lock, &until); /* whatever ends it, we look again */

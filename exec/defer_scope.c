@@ -35,14 +35,18 @@ static zlink_status_t check(const zlink_turn_t *turn, const zlink_actor_serial_e
         (scope && (scope->count >= ZLINK_DEFER_JOINS_MAX ||
                    options->request_bytes > ZLINK_DEFER_TOTAL_BYTES_MAX - scope->request_bytes)))
         return ZLINK_CAPACITY_EXCEEDED;
-    return zlink_serial_execution_queue_is_closed(turn->queue) ? ZLINK_SHUTTING_DOWN : ZLINK_OK;
+    unsigned state = zlink_execution_owner_state(turn->owner);
+    if (state & ZLINK_OWNER_CLOSED)
+        return ZLINK_SHUTTING_DOWN;
+    return state & ZLINK_OWNER_SEALED ? ZLINK_UNAVAILABLE : zlink_execution_owner_admit(&target->owner);
 }
 
 /* Never earlier than was asked for: the millisecond that is running does not count. */
 static uint64_t deadline_of(const zlink_turn_t *turn, uint32_t timeout_ms)
 {
     uint64_t now_ns = zlink_clock_now_ns(turn->worker->pool->clock);
-    return (now_ns + ZLINK_NS_PER_MS - 1) / ZLINK_NS_PER_MS + (timeout_ms ? timeout_ms : ZLINK_DEFER_TIMEOUT_DEFAULT_MS);
+    return (now_ns + ZLINK_NS_PER_MS - 1) / ZLINK_NS_PER_MS +
+           (timeout_ms ? timeout_ms : ZLINK_DEFER_TIMEOUT_DEFAULT_MS);
 }
 
 /* The turn's scope, made where it has none; NULL: no memory. */
@@ -81,12 +85,12 @@ zlink_status_t zlink_turn_defer(zlink_turn_t *turn, zlink_actor_serial_executor_
     return ZLINK_OK;
 }
 
-bool zlink_defer_scope_bars(const zlink_turn_t *turn, const zlink_serial_execution_queue_t *queue)
+bool zlink_defer_scope_bars(const zlink_turn_t *turn, const zlink_wait_target_t *target)
 {
     if (!turn->scope)
         return false;
     for (const zlink_deferred_join_t *join = turn->scope->first; join; join = join->next)
-        if (&join->target->queue == queue)
+        if (&join->target->queue == target->claim)
             return true;
     return false;
 }
@@ -97,7 +101,7 @@ void zlink_defer_scope_end(zlink_turn_t *turn, zlink_status_t status)
 
     assert(turn->ending);
     turn->scope = NULL;
-    if (status == ZLINK_OK && zlink_serial_execution_queue_is_closed(turn->queue))
+    if (status == ZLINK_OK && (zlink_execution_owner_state(turn->owner) & ZLINK_OWNER_CLOSED))
         status = ZLINK_SHUTTING_DOWN;
     for (zlink_deferred_join_t *join = scope->first, *next; join; join = next) {
         next = join->next;

@@ -31,15 +31,15 @@
  * is kept of a refused one.
  * ZLINK_INVALID_OPERATION: not on this turn, it is ending, it is none that may defer, or an option is not valid.
  * ZLINK_CAPACITY_EXCEEDED: a limit above, memory, or the marks that stand in the target's queue (1,024).
- * ZLINK_UNAVAILABLE: another change of the target's membership is pending.
+ * ZLINK_UNAVAILABLE: another join of the target is pending, or the handler's owner or the target is sealed.
  * ZLINK_SHUTTING_DOWN: the handler's owner or the target was closed. */
 zlink_status_t zlink_turn_defer(zlink_turn_t *turn, zlink_actor_serial_executor_t *target,
                                 const zlink_defer_options_t *options);
 
 /* ---- private to exec ---- */
 
-/* Has the turn deferred a join of the owner of `queue`? Waiting for that one would never end. */
-bool zlink_defer_scope_bars(const zlink_turn_t *turn, const zlink_serial_execution_queue_t *queue);
+/* Has the turn deferred a join of the Actor that `target` is? Waiting for that one would never end. */
+bool zlink_defer_scope_bars(const zlink_turn_t *turn, const zlink_wait_target_t *target);
 
 /* For turn.c: the handler has ended. */
 void zlink_defer_scope_end(zlink_turn_t *turn, zlink_status_t status);

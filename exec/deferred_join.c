@@ -1,8 +1,8 @@
 /*
  * How the mark and the end of the handler meet: both change `state`. The mark at the front says WAITING; the handler's
  * end says ACTIVE or DISPOSED; whoever comes second knows of the other: a mark that finds the end goes on at once, an
- * end that finds the mark waiting brings it back through its queue. What the end has to say to the caller it says before
- * that exchange: until then the mark keeps the join and the target's queue alive.
+ * end that finds the mark waiting brings it back through its queue. What the end has to say to the caller it says
+ * before that exchange: until then the mark keeps the join and the target's queue alive.
  */
 #include "exec/deferred_join.h"
 

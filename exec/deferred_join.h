@@ -52,7 +52,7 @@ typedef struct zlink_defer_options {
     zlink_operation_id_t operation_id;
     const void *request; /* copied */
     size_t request_bytes;
-    uint32_t timeout_ms; /* from defer until the join is committed; 0 = 5,000, at most INT32_MAX */
+    uint32_t timeout_ms;                      /* from defer until the join is committed; 0 = 5,000, at most INT32_MAX */
     const zlink_deferred_join_calls_t *calls; /* all three; must stay */
     void *context;                            /* for the calls, the caller's own */
 } zlink_defer_options_t;

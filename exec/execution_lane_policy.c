@@ -3,8 +3,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define ITEMS_MAX 16777215u
-#define BYTES_MAX ((UINT64_C(1) << 38) - 1)
+/* The admission word counts to 2^24-1 and 2^38-1. On a Spot's queue the turns of its member Actors come on top of what
+ * its limits admit: one for each of 2^20 Actors at most, of one fixed cost each. */
+#define ITEMS_MAX 15728639u
+#define BYTES_MAX (UINT64_C(1) << 37)
+#define COST_MAX  65536u
 
 const zlink_execution_lane_policy_t zlink_execution_lane_policy_default = {
     .application_message_capacity = 1024,
@@ -36,6 +39,10 @@ zlink_status_t zlink_execution_lane_policy_validate(const zlink_execution_lane_p
             *field = fields[i].name;
             return ZLINK_INVALID_OPERATION;
         }
+    }
+    if (policy->fixed_work_byte_cost > COST_MAX) {
+        *field = "fixed_work_byte_cost";
+        return ZLINK_INVALID_OPERATION;
     }
     *field = NULL;
     return ZLINK_OK;

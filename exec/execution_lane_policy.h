@@ -11,11 +11,11 @@
 #include <zlink/status.h>
 
 typedef struct zlink_execution_lane_policy {
-    uint32_t application_message_capacity; /* items the application lane holds at once, 1..16,777,215 */
-    uint64_t application_byte_capacity;    /* bytes it reserves at once, 1..2^38-1 */
+    uint32_t application_message_capacity; /* items the application lane holds at once, 1..15,728,639 */
+    uint64_t application_byte_capacity;    /* bytes it reserves at once, 1..2^37 */
     uint32_t lifecycle_message_capacity;   /* the same for the lifecycle lane */
     uint64_t lifecycle_byte_capacity;
-    uint32_t fixed_work_byte_cost;  /* added to every item's payload; 0 is allowed */
+    uint32_t fixed_work_byte_cost;  /* added to every item's payload, 0..65,536 */
     uint32_t lifecycle_burst_limit; /* lifecycle items in a row before one application item, > 0 */
     uint32_t owner_time_budget_ms;  /* how long one owner holds a turn in a row, > 0 */
 } zlink_execution_lane_policy_t;

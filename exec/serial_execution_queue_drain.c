@@ -3,14 +3,20 @@
  * swap brings in everything that has come since the last look. The application chain is taken when the private list
  * has run out, and the lifecycle word's when `look` says that something is there, or when the application chain does.
  * Between two items nothing else is read that submitters write.
+ *
+ * A long chain is not in this core's cache, and each of its links is known only when the one before has come. So under
+ * load the next chain is taken early, together with giving reservations back, and turned around a few items at a time
+ * while the items before it run, so that their lines are on the way meanwhile.
  */
 #include "exec/serial_execution_queue_drain.h"
 
 #include <assert.h>
+#include <limits.h>
 
 #include "base/container_of.h"
 
-#define RELEASE_BATCH 64 /* reservations given back at the latest */
+#define RELEASE_BATCH  64 /* reservations given back at the latest */
+#define TURNS_PER_ITEM 2  /* so that what was taken ahead is ready before it is needed */
 
 /* ---- private lists: `last` is the newest item, whose `next` is the oldest ---- */
 
@@ -45,14 +51,25 @@ static zlink_work_item_t *list_pop(zlink_work_item_t **last)
     return oldest;
 }
 
+/* The same for a list that may be long and cold: asks for the lines of the next two. */
+static zlink_work_item_t *list_pop_ahead(zlink_work_item_t **last)
+{
+    zlink_work_item_t *oldest = list_pop(last);
+
+    if (*last) {
+        __builtin_prefetch((*last)->next);
+        __builtin_prefetch(oldest->next->next);
+    }
+    return oldest;
+}
+
 /* ---- reservations ---- */
 
 /* What to subtract from a lane's counters for the items that have ended since the last time. */
 static uint64_t take_released(zlink_worker_t *worker, zlink_execution_lane_t lane)
 {
-    uint64_t released = worker->released_items[lane] * ZLINK_COUNTER_ONE_ITEM + worker->released_bytes[lane];
-    worker->released_items[lane] = 0;
-    worker->released_bytes[lane] = 0;
+    uint64_t released = worker->released[lane];
+    worker->released[lane] = 0;
     return released;
 }
 
@@ -83,6 +100,39 @@ static zlink_lane_word_t take_chain(zlink_lane_word_t *word, uint64_t released)
         next.counters = seen.counters - released;
     } while (!zlink_lane_word_replace(word, &seen, next));
     return seen;
+}
+
+static void turn_some(zlink_worker_t *worker, unsigned count)
+{
+    zlink_work_item_t *item = worker->unturned;
+
+    for (; item && count > 0; count--) {
+        zlink_work_item_t *next = item->next;
+        __builtin_prefetch(next);
+        item->next = worker->turned;
+        worker->turned = item;
+        item = next;
+    }
+    worker->unturned = item;
+}
+
+/* What was taken ahead goes behind what is there. */
+static void end_ahead(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue)
+{
+    zlink_work_item_t *newest = worker->turned_last;
+
+    if (!newest)
+        return;
+    turn_some(worker, UINT_MAX);
+    if (queue->application_last) {
+        newest->next = queue->application_last->next;
+        queue->application_last->next = worker->turned;
+    } else {
+        newest->next = worker->turned;
+    }
+    queue->application_last = newest;
+    worker->turned = NULL;
+    worker->turned_last = NULL;
 }
 
 static bool at_barrier(const zlink_work_item_t *item)
@@ -136,8 +186,15 @@ static void bring_in_lifecycle(zlink_worker_t *worker, zlink_serial_execution_qu
 /* `worker` is the one that drives the queue; NULL where its gate does. */
 static void bring_in(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue)
 {
-    if (atomic_load_explicit(&queue->look, memory_order_relaxed))
+    bool asked = atomic_load_explicit(&queue->look, memory_order_relaxed);
+
+    if (asked)
         (void)atomic_exchange(&queue->look, 0); /* before the look at the word: who comes later sets it again */
+    if (worker && worker->turned_last) {
+        end_ahead(worker, queue);
+        if (!asked)
+            return;
+    }
     if (!zlink_lane_word_chain(&queue->application))
         return;
     uint64_t released = worker ? take_released(worker, ZLINK_LANE_APPLICATION) : 0;
@@ -145,6 +202,20 @@ static void bring_in(zlink_worker_t *worker, zlink_serial_execution_queue_t *que
     list_append(&queue->application_last, zlink_lane_word_newest(taken.chain));
     if (taken.chain & ZLINK_CHAIN_ATTENTION)
         bring_in_lifecycle(worker, queue);
+}
+
+/* Many items have ended: gives their reservations back, and takes ahead what came meanwhile. */
+static void give_back_and_take(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue)
+{
+    if (worker->turned_last || !queue->application_last) {
+        give_back(worker, queue);
+        return;
+    }
+    zlink_lane_word_t taken = take_chain(&queue->application, take_released(worker, ZLINK_LANE_APPLICATION));
+    worker->unturned = worker->turned_last = zlink_lane_word_newest(taken.chain);
+    if (taken.chain & ZLINK_CHAIN_ATTENTION)
+        bring_in_lifecycle(worker, queue);
+    give_back_lifecycle(worker, queue);
 }
 
 /* ---- quiescence ---- */
@@ -225,6 +296,7 @@ void zlink_serial_execution_queue_begin_slice(zlink_serial_execution_queue_t *qu
     }
     worker->driving = queue;
     worker->slice_items = 0;
+    worker->released_items = 0;
     worker->slice_started_ns = zlink_worker_now_ns(worker);
     if (queue->held) {
         /* Its turn goes on, and the authority with it. */
@@ -313,7 +385,7 @@ static bool has_work(const zlink_serial_execution_queue_t *queue)
 }
 
 /* The table of contract 003 §7; the barrier slot is ahead of it. */
-static zlink_work_item_t *choose(zlink_serial_execution_queue_t *queue)
+static inline zlink_work_item_t *choose(zlink_serial_execution_queue_t *queue)
 {
     if (queue->lifecycle_last) {
         if (at_barrier(queue->lifecycle_last->next))
@@ -326,7 +398,7 @@ static zlink_work_item_t *choose(zlink_serial_execution_queue_t *queue)
             return list_pop(&queue->lifecycle_last);
         }
     }
-    zlink_work_item_t *item = list_pop(&queue->application_last);
+    zlink_work_item_t *item = list_pop_ahead(&queue->application_last);
     if (item->lane != ZLINK_LANE_NONE) { /* a mark is no application work */
         queue->yield_debt = false;
         queue->lifecycle_burst = 0;
@@ -335,7 +407,7 @@ static zlink_work_item_t *choose(zlink_serial_execution_queue_t *queue)
 }
 
 /* Brings in what may have to run next. */
-static void look(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue)
+static inline void look(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue)
 {
     if (!queue->application_last || atomic_load_explicit(&queue->look, memory_order_relaxed))
         bring_in(worker, queue);
@@ -345,12 +417,22 @@ static void look(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue)
 static zlink_work_item_t *enter(zlink_worker_t *worker, zlink_work_item_t *item)
 {
     worker->item = item;
-    worker->item_bytes = item->reserved_bytes;
+    worker->item_reserved = ZLINK_COUNTER_ONE_ITEM + item->reserved_bytes;
     worker->item_lane = item->lane;
     worker->item_epoch = item->epoch;
     worker->slice_items++;
     zlink_worker_count(&worker->items);
     return item;
+}
+
+/* The slice ends, and the queue goes to the back of those that are ready. */
+static zlink_work_item_t *cut(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue)
+{
+    end_ahead(worker, queue);
+    give_back(worker, queue);
+    worker->driving = NULL;
+    zlink_serial_execution_queue_post(queue);
+    return NULL;
 }
 
 zlink_work_item_t *zlink_serial_execution_queue_next(zlink_worker_t *worker)
@@ -363,17 +445,17 @@ zlink_work_item_t *zlink_serial_execution_queue_next(zlink_worker_t *worker)
         queue->held = NULL;
         return enter(worker, item);
     }
+    if (queue->gate)
+        return cut(worker, queue); /* it came to a gate on this turn, and goes on or ends there */
     do {
         look(worker, queue);
         if (!has_work(queue) && end_slice(worker, queue))
             return NULL;
     } while (!has_work(queue));
-    if (queue->gate || (worker->slice_items > 0 && over_budget(worker, queue))) {
-        give_back(worker, queue);
-        worker->driving = NULL;
-        zlink_serial_execution_queue_post(queue);
-        return NULL;
-    }
+    if (worker->slice_items > 0 && over_budget(worker, queue))
+        return cut(worker, queue);
+    if (worker->unturned)
+        turn_some(worker, TURNS_PER_ITEM);
     item = choose(queue);
     if (item->resumed) {
         item->resumed = false;
@@ -442,11 +524,11 @@ zlink_work_result_t zlink_serial_execution_queue_run_turn(zlink_work_item_t *rec
 static void item_done(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue)
 {
     if (worker->item_lane != ZLINK_LANE_NONE) {
-        worker->released_items[worker->item_lane]++;
-        worker->released_bytes[worker->item_lane] += worker->item_bytes;
-        if (worker->released_items[ZLINK_LANE_APPLICATION] + worker->released_items[ZLINK_LANE_LIFECYCLE] >=
-            RELEASE_BATCH)
-            give_back(worker, queue);
+        worker->released[worker->item_lane] += worker->item_reserved;
+        if (++worker->released_items >= RELEASE_BATCH) {
+            worker->released_items = 0;
+            give_back_and_take(worker, queue);
+        }
     }
     if (worker->item_epoch != queue->epoch) {
         assert(queue->quiescing && queue->quiescing->unended_before > 0);
@@ -459,6 +541,7 @@ static void item_done(zlink_worker_t *worker, zlink_serial_execution_queue_t *qu
 static void hold(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue, zlink_work_item_t *item)
 {
     assert(!queue->gate);
+    end_ahead(worker, queue);
     give_back(worker, queue);
     queue->held = item;
     worker->driving = NULL;

@@ -57,7 +57,7 @@ zlink_spot_timers_t *zlink_spot_timers_create(zlink_worker_pool_t *pool, const z
         return NULL;
     timers->deadlines = zlink_worker_pool_deadlines(pool);
     timers->owner = *owner;
-    timers->timers_max = timers_max ? timers_max : ZLINK_SPOT_TIMERS_MAX;
+    timers->timers_max = timers_max ? timers_max : ZLINK_TIMERS_PER_SPOT_MAX;
     timers->references = 1;
     pthread_mutex_init(&timers->lock, NULL); /* never fails for a default mutex on Linux */
     return timers;
@@ -246,6 +246,8 @@ static bool stop(zlink_spot_timers_t *timers, zlink_spot_timer_t **at)
         return false;
     *at = timer->next;
     timers->count--;
+    if (!timers->closed)
+        timers->owner.gone(timers->owner.context, timer->name);
     return true;
 }
 

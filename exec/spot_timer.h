@@ -32,7 +32,7 @@
 #include "exec/deadline_scheduler.h"
 #include "exec/worker_pool.h"
 
-#define ZLINK_SPOT_TIMERS_MAX          1024u /* of one Spot */
+#define ZLINK_TIMERS_PER_SPOT_MAX      1024u
 #define ZLINK_TIMER_NAME_BYTES_MAX     255u
 #define ZLINK_TIMER_HOLD_MS            10u
 #define ZLINK_TIMER_HOLD_DOUBLINGS_MAX 7u
@@ -40,18 +40,20 @@
 typedef struct zlink_spot_timers zlink_spot_timers_t;
 typedef struct zlink_spot_timer zlink_spot_timer_t;
 
-/* What the owner of a set does for it. Both run under the set's lock, on a worker or on the thread that starts a timer,
- * and must not call back into the set. */
+/* What the owner of a set does for it. All run under the set's lock, on a worker or on the thread that starts or
+ * cancels a timer, and must not call back into the set. */
 typedef struct zlink_spot_timer_owner {
     /* May a tick begin now? False from the end of the owner's lease on. */
     bool (*admission_open)(void *context);
     /* Makes a turn and gives it to the coordinator's execute_timer. ZLINK_OK: the turn will call zlink_spot_timer_begin
      * and then, as its last act, zlink_spot_timer_end. Anything else: it will not, and the tick is held. */
     zlink_status_t (*submit)(void *context, zlink_spot_timer_t *timer);
+    /* The timer is gone, its last tick has ended: the coordinator's remove_timer. Not called for what a close ends. */
+    void (*gone)(void *context, const char *timer_name);
     void *context;
 } zlink_spot_timer_owner_t;
 
-/* A set without timers; 0 timers = ZLINK_SPOT_TIMERS_MAX. NULL when out of memory. */
+/* A set without timers; 0 timers = ZLINK_TIMERS_PER_SPOT_MAX. NULL when out of memory. */
 zlink_spot_timers_t *zlink_spot_timers_create(zlink_worker_pool_t *pool, const zlink_spot_timer_owner_t *owner,
                                               uint32_t timers_max);
 

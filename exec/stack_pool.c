@@ -31,7 +31,7 @@
 #define LIST_MAX            32u
 #define LIST_BATCH          16u
 #define SHARED_MAX          1024u
-#define PARKS_PER_TRIM      64u
+#define PARKS_PER_TRIM      1024u
 #define PARKS_PER_DEEP_TRIM 8u /* where the live frames lie across the words */
 #define RED_ZONE_BYTES      128u
 #define DEPTH_WORDS         4u
@@ -148,10 +148,8 @@ static void trim_if_deep(const zlink_stack_pool_t *pool, zlink_coroutine_t *stac
             trim(pool, stack, live);
         return;
     }
-    bool deep = stack->parks >= PARKS_PER_TRIM;
-    for (unsigned i = 0; i < DEPTH_WORDS; i++)
-        deep |= *depth_word(pool, stack, i) != DEPTH_MARK;
-    if (deep) {
+    /* One of the words at a time: each is a cache line that nothing else needs. */
+    if (stack->parks >= PARKS_PER_TRIM || *depth_word(pool, stack, stack->parks % DEPTH_WORDS) != DEPTH_MARK) {
         trim(pool, stack, live);
         mark_depth(pool, stack);
     }
@@ -196,9 +194,27 @@ static bool count_one(zlink_stack_pool_t *pool)
     return true;
 }
 
+static bool use_credit(zlink_stack_list_t *list)
+{
+    unsigned credit = atomic_load_explicit(&list->credit, memory_order_relaxed);
+    if (credit == 0)
+        return false;
+    atomic_store_explicit(&list->credit, credit - 1, memory_order_relaxed);
+    return true;
+}
+
+static void count_down(zlink_stack_pool_t *pool, zlink_stack_list_t *list)
+{
+    unsigned credit = atomic_load_explicit(&list->credit, memory_order_relaxed);
+    if (credit < pool->credit_max)
+        atomic_store_explicit(&list->credit, credit + 1, memory_order_relaxed);
+    else
+        atomic_fetch_sub_explicit(&pool->live, 1, memory_order_relaxed);
+}
+
 zlink_coroutine_t *zlink_stack_pool_take(zlink_stack_pool_t *pool, zlink_stack_list_t *list)
 {
-    if (!count_one(pool))
+    if (!use_credit(list) && !count_one(pool))
         return NULL;
     if (!list->first) {
         pthread_mutex_lock(&pool->lock);
@@ -233,13 +249,15 @@ void zlink_stack_pool_give_back(zlink_stack_pool_t *pool, zlink_stack_list_t *li
     push(list, stack);
     if (list->count > LIST_MAX)
         spill(pool, list);
-    atomic_fetch_sub_explicit(&pool->live, 1, memory_order_relaxed);
+    count_down(pool, list);
 }
 
 void zlink_stack_pool_empty(zlink_stack_pool_t *pool, zlink_stack_list_t *list)
 {
     for (zlink_coroutine_t *stack; (stack = pop(list));)
         unmap_stack(pool, stack);
+    while (use_credit(list))
+        atomic_fetch_sub_explicit(&pool->live, 1, memory_order_relaxed);
 }
 
 /* ---- the pool ---- */

@@ -27,6 +27,7 @@
 typedef struct zlink_stack_list {
     zlink_coroutine_t *first;
     unsigned count;
+    _Atomic unsigned credit; /* counted as live, but free: the next ones that are taken cost no shared counter */
 } zlink_stack_list_t;
 
 typedef struct zlink_stack_pool {
@@ -34,9 +35,10 @@ typedef struct zlink_stack_pool {
     size_t guard_bytes;
     size_t mapping_bytes; /* guard, stack and descriptor */
     uint64_t stacks_max;
+    unsigned credit_max; /* of a list; the owner of the lists may raise it from 0 */
     bool guard_install;
-    bool watch_depth; /* the words in the second page are in use */
-    _Atomic uint64_t live;
+    bool watch_depth;      /* the words in the second page are in use */
+    _Atomic uint64_t live; /* credit included */
     _Atomic uint64_t high_water;
     pthread_mutex_t lock;
     zlink_stack_list_t shared;

@@ -11,6 +11,8 @@
 
 #include "base/container_of.h"
 #include "base/domain.h"
+#include "exec/defer_scope.h"
+#include "exec/execution_completion.h"
 #include "exec/worker.h"
 
 enum { WAIT_PREPARED, WAIT_PARKED, WAIT_COMPLETED };
@@ -24,14 +26,52 @@ zlink_turn_t *zlink_turn_current(void)
 
 /* ---- waiting ---- */
 
+static bool may_yield(const zlink_turn_t *turn)
+{
+    switch (turn->yield) {
+    case ZLINK_YIELD_OFFERED:
+        return true;
+    case ZLINK_YIELD_BEHIND_GATE:
+        return turn->worker->driving != turn->queue;
+    case ZLINK_YIELD_NOT_OFFERED:
+        break;
+    }
+    return false;
+}
+
+zlink_status_t zlink_turn_check_wait(const zlink_turn_t *turn, zlink_wait_mode_t mode,
+                                     const zlink_wait_target_t *target)
+{
+    if (!turn || zlink_turn_current() != turn || (mode == ZLINK_WAIT_YIELD && !may_yield(turn)))
+        return ZLINK_INVALID_OPERATION;
+    if (!target)
+        return ZLINK_OK;
+    const void *gate = turn->worker->driving;
+    const void *claim = turn->queue;
+    if (gate != claim && (target->claim == claim || target->gate == claim))
+        return ZLINK_INVALID_OPERATION; /* kept over a yield, too */
+    if (mode == ZLINK_WAIT_ASYNC && (target->gate == gate || target->claim == gate))
+        return ZLINK_INVALID_OPERATION;
+    return zlink_defer_scope_bars(turn, target) ? ZLINK_INVALID_OPERATION : ZLINK_OK;
+}
+
+/* An Actor that comes to a gate or leaves one does so at the end of the turn; until then it has no place to wait. */
+static bool is_between_gates(const zlink_turn_t *turn)
+{
+    const zlink_serial_execution_queue_t *gate = turn->queue->gate ? turn->queue->gate : turn->queue;
+    return gate != turn->worker->driving;
+}
+
 zlink_status_t zlink_turn_prepare_wait(zlink_turn_t *turn, zlink_wait_t *wait, zlink_wait_mode_t mode,
                                        zlink_turn_continuation_t continuation, void *context)
 {
-    if (!turn || zlink_turn_current() != turn || turn->ending || turn->wait)
+    zlink_status_t status = zlink_turn_check_wait(turn, mode, NULL);
+    if (status != ZLINK_OK)
+        return status;
+    if (turn->ending || turn->wait || is_between_gates(turn))
         return ZLINK_INVALID_OPERATION;
-    if (mode == ZLINK_WAIT_YIELD && !turn->yield_offered)
-        return ZLINK_INVALID_OPERATION;
-    if (zlink_serial_execution_queue_is_closed(turn->queue))
+    unsigned state = zlink_execution_owner_state(turn->owner);
+    if ((state & ZLINK_OWNER_CLOSED) || (mode == ZLINK_WAIT_YIELD && state != 0))
         return ZLINK_SHUTTING_DOWN;
     zlink_worker_t *worker = turn->worker;
     zlink_coroutine_t *stack = NULL;
@@ -73,6 +113,14 @@ static bool must_park(zlink_wait_t *wait)
     return atomic_exchange_explicit(&wait->state, WAIT_PARKED, memory_order_acq_rel) != WAIT_COMPLETED;
 }
 
+/* What the wait has brought to a turn that was away: not to be used where its owner has ended or moves meanwhile. */
+static zlink_status_t brought(const zlink_turn_t *turn, const zlink_wait_t *wait)
+{
+    if (wait->mode == ZLINK_WAIT_YIELD && zlink_execution_owner_state(turn->owner) != 0)
+        return ZLINK_SHUTTING_DOWN;
+    return wait->status;
+}
+
 static zlink_work_result_t answer_of(const zlink_wait_t *wait)
 {
     return wait->mode == ZLINK_WAIT_YIELD ? ZLINK_WORK_SUSPENDED : ZLINK_WORK_HELD;
@@ -83,6 +131,7 @@ zlink_status_t zlink_turn_wait(zlink_turn_t *turn, zlink_wait_t *wait)
     assert(turn && zlink_turn_current() == turn && turn->wait == wait && !wait->continuation);
     zlink_worker_t *worker = turn->worker;
     zlink_coroutine_t *fresh = wait->stack;
+    zlink_status_t status;
 
     if (must_park(wait)) {
         /* Once parked, the wait's memory still is the handler's, but the stack is the worker's. */
@@ -90,11 +139,13 @@ zlink_status_t zlink_turn_wait(zlink_turn_t *turn, zlink_wait_t *wait)
         turn->parked = worker->stack;
         zlink_worker_leave_stack(worker, fresh, answer_of(wait));
         assert(zlink_turn_current() == turn && turn->worker == worker);
+        status = brought(turn, wait);
     } else {
         give_back_stack(worker, wait);
+        status = wait->status;
     }
     turn->wait = NULL;
-    return wait->status;
+    return status;
 }
 
 void zlink_wait_complete(zlink_wait_t *wait, zlink_status_t status)
@@ -127,8 +178,9 @@ static void leave(zlink_worker_t *worker)
     zlink_domain_enter(ZLINK_DOMAIN_INFRASTRUCTURE);
 }
 
-/* The open wait is over: its continuation runs, unless the handler has failed meanwhile or never waited for it. */
-static zlink_status_t go_on(zlink_turn_t *turn, zlink_status_t status)
+/* The open wait is over and has brought `waited`: its continuation runs, unless the handler has failed meanwhile or
+ * never waited for it. */
+static zlink_status_t go_on(zlink_turn_t *turn, zlink_status_t status, zlink_status_t waited)
 {
     zlink_wait_t *wait = turn->wait;
 
@@ -136,7 +188,25 @@ static zlink_status_t go_on(zlink_turn_t *turn, zlink_status_t status)
     turn->wait = NULL;
     if (status != ZLINK_OK || !wait->continuation)
         return status;
-    return wait->continuation(turn, wait->status, wait->context);
+    return wait->continuation(turn, waited, wait->context);
+}
+
+/* All of it before the authority is given back, so that it does not overlap the next turn (contract 003 §8). */
+static void end(zlink_turn_t *turn, zlink_status_t status)
+{
+    zlink_execution_completion_t *completion = turn->completion;
+    void (*left)(const zlink_execution_owner_t *owner) = turn->left;
+    const zlink_execution_owner_t *owner = turn->owner;
+
+    if (turn->settle)
+        status = turn->settle(turn, status);
+    if (turn->scope)
+        zlink_defer_scope_end(turn, status);
+    turn->ended(turn, status);
+    if (completion)
+        zlink_execution_completion_ended(completion, status);
+    if (left)
+        left(owner);
 }
 
 static zlink_work_result_t run(zlink_work_item_t *item, zlink_worker_t *worker)
@@ -152,19 +222,33 @@ static zlink_work_result_t run(zlink_work_item_t *item, zlink_worker_t *worker)
         turn->parked = NULL;
         zlink_worker_return_to(worker, parked); /* into zlink_turn_wait */
     }
-    status = turn->wait ? go_on(turn, turn->status) : turn->body(turn);
+    status = turn->wait ? go_on(turn, turn->status, brought(turn, turn->wait)) : turn->body(turn);
     while (turn->wait) {
         if (must_park(turn->wait)) {
             turn->status = status;
             leave(worker);
             return answer_of(turn->wait);
         }
-        status = go_on(turn, status);
+        status = go_on(turn, status, turn->wait->status);
     }
     turn->ending = true;
-    turn->ended(turn, status);
+    end(turn, status);
     leave(worker);
     return ZLINK_WORK_DONE;
+}
+
+void zlink_turn_enter(zlink_turn_t *turn, zlink_serial_execution_queue_t *queue, const zlink_execution_owner_t *owner,
+                      const zlink_execution_owner_t *coordinator)
+{
+    turn->queue = queue;
+    turn->owner = owner;
+    turn->yield = ZLINK_YIELD_NOT_OFFERED;
+    turn->defer_offered = false;
+    turn->left = NULL;
+    if (turn->completion) {
+        turn->completion->coordinator = coordinator;
+        turn->completion->owner = owner;
+    }
 }
 
 void zlink_turn_init(zlink_turn_t *turn, zlink_status_t (*body)(zlink_turn_t *turn),

@@ -41,14 +41,19 @@ struct zlink_worker {
     zlink_work_item_t *item;                 /* the item that runs; NULL between items */
     zlink_serial_execution_queue_t *claimed; /* the gated queue whose item runs on this turn, if it is one's */
     zlink_turn_t *turn;                      /* the same where it is a turn */
-    uint64_t item_bytes;                     /* kept from the item, which may be freed when it is done */
-    uint8_t item_lane;
+    uint64_t item_reserved;                  /* kept from the item, which may be freed when it is done: of its … */
+    uint8_t item_lane;                       /* … lane's counters */
     uint8_t item_epoch;
     uint32_t slice_items; /* run since it took the queue up */
     uint64_t slice_started_ns;
-    uint64_t released_bytes[2]; /* reservations of items that ended, not given back yet; by lane */
-    uint32_t released_items[2];
+    uint64_t released[2]; /* reservations of items that ended, not given back yet, as in the counters; by lane */
+    uint32_t released_items;
     uint64_t authorities; /* acquired so far */
+
+    /* Taken from the queue's chain ahead of need, and turned around item by item while others run. */
+    zlink_work_item_t *unturned;    /* newest first */
+    zlink_work_item_t *turned;      /* oldest first; ends at … */
+    zlink_work_item_t *turned_last; /* … the newest of all; NULL: nothing was taken ahead */
 
     zlink_coroutine_t native;
     zlink_coroutine_t *stack;   /* the loop runs on it */

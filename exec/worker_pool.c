@@ -8,7 +8,9 @@
 #include "exec/usable_cores.h"
 #include "exec/worker.h"
 
-#define WORKERS_MAX 1024u
+#define WORKERS_MAX       1024u
+#define CREDIT_MAX        2u  /* stacks that a worker may count as its own though they are free … */
+#define STACKS_FOR_CREDIT 64u /* … where it has so many that nobody will miss them */
 
 /* ---- create ---- */
 
@@ -101,6 +103,8 @@ zlink_status_t zlink_worker_pool_create(const zlink_worker_pool_options_t *optio
         zlink_free(pool);
         return status;
     }
+    if (pool->stacks.stacks_max / workers >= STACKS_FOR_CREDIT)
+        pool->stacks.credit_max = CREDIT_MAX;
     status = create_workers(pool, why);
     if (status == ZLINK_OK)
         status = start_workers(pool, why);
@@ -167,6 +171,8 @@ void zlink_worker_pool_clock_moved(zlink_worker_pool_t *pool)
 
 void zlink_worker_pool_stats(const zlink_worker_pool_t *pool, zlink_worker_pool_stats_t *stats)
 {
+    uint64_t credit = 0;
+
     memset(stats, 0, sizeof(*stats));
     stats->workers = pool->worker_count;
     for (unsigned i = 0; i < pool->worker_count; i++) {
@@ -174,8 +180,10 @@ void zlink_worker_pool_stats(const zlink_worker_pool_t *pool, zlink_worker_pool_
         stats->items += atomic_load_explicit(&worker->items, memory_order_relaxed);
         stats->suspensions += atomic_load_explicit(&worker->suspensions, memory_order_relaxed);
         stats->steals += atomic_load_explicit(&worker->steals, memory_order_relaxed);
+        credit += atomic_load_explicit(&worker->stacks.credit, memory_order_relaxed);
     }
-    stats->stacks_live = atomic_load_explicit(&pool->stacks.live, memory_order_relaxed);
+    uint64_t live = atomic_load_explicit(&pool->stacks.live, memory_order_relaxed);
+    stats->stacks_live = live > credit ? live - credit : 0;
     stats->stacks_high_water = atomic_load_explicit(&pool->stacks.high_water, memory_order_relaxed);
     stats->stacks_max = pool->stacks.stacks_max;
     stats->stack_bytes = zlink_stack_pool_stack_bytes(&pool->stacks);

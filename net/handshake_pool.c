@@ -2,17 +2,14 @@
 
 #include <assert.h>
 #include <pthread.h>
-#include <sched.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "base/container_of.h"
 #include "base/counters.h"
 #include "base/domain.h"
 #include "base/log.h"
 #include "base/memory.h"
-
-#define NICE 10
+#include "net/thread_schedule.h"
 
 ZLINK_COUNTER_DEFINE(zlink_counter_net_handshakes_waiting, ZLINK_GAUGE, "zlink.net.handshakes.waiting",
                      "TLS handshakes that wait for a helper now");
@@ -76,16 +73,6 @@ static zlink_handshake_job_t *pool_take(zlink_handshake_pool_t *pool)
     return job;
 }
 
-/* Best effort: where a sandbox forbids both, the helpers compete with the others as equals. (On Linux a nice value is a
- * thread's, not the process's.) */
-static void lower_priority(void)
-{
-    const struct sched_param none = {.sched_priority = 0};
-
-    if (setpriority(PRIO_PROCESS, 0, NICE) != 0)
-        (void)pthread_setschedparam(pthread_self(), SCHED_BATCH, &none);
-}
-
 static void *helper_main(void *argument)
 {
     zlink_handshake_pool_t *pool = argument;
@@ -93,7 +80,7 @@ static void *helper_main(void *argument)
 
     pthread_setname_np(pthread_self(), "zlink-handshake");
     zlink_domain_enter(ZLINK_DOMAIN_INFRASTRUCTURE);
-    lower_priority();
+    zlink_thread_schedule_behind();
     pthread_mutex_lock(&pool->lock);
     while ((job = pool_take(pool)) != NULL) {
         pthread_mutex_unlock(&pool->lock);

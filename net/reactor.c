@@ -19,6 +19,7 @@
 #include "net/reactor_loop.h"
 #include "net/resolver.h"
 #include "net/slot_table.h"
+#include "net/thread_schedule.h"
 
 #define ENTRIES_DEFAULT      1024u
 #define ENTRIES_MAX          32768u
@@ -458,6 +459,7 @@ static void *reactor_main(void *argument)
     current_reactor = reactor;
     zlink_domain_enter(ZLINK_DOMAIN_INFRASTRUCTURE);
     pthread_setname_np(pthread_self(), "zlink-reactor");
+    zlink_thread_schedule_urgent();
     reactor->now_ms = zlink_clock_now_ms(reactor->clock);
     zlink_timer_wheel_init(&reactor->wheel, reactor->now_ms);
     status = ring_start(reactor);

@@ -225,7 +225,7 @@ static uint32_t find_or_assign(zlink_outgoing_names_t *names, index_t *index, zl
 uint32_t zlink_outgoing_names_target(zlink_outgoing_names_t *names, zlink_target_kind_t kind, const char *name,
                                      const char *spot_id, bool *announce)
 {
-    assert(kind == ZLINK_TARGET_CHANNEL || kind == ZLINK_TARGET_INSTANCE_SPOT);
+    assert(kind == ZLINK_TARGET_CHANNEL || kind == ZLINK_TARGET_INSTANCE_SPOT || kind == ZLINK_TARGET_NODE);
     return find_or_assign(names, &names->targets, kind, name, spot_id, announce);
 }
 

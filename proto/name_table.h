@@ -36,7 +36,7 @@ zlink_status_t zlink_outgoing_names_create(const zlink_name_table_limits_t *limi
 void zlink_outgoing_names_destroy(zlink_outgoing_names_t *names); /* NULL is allowed */
 
 /* The name's number, 0 = inline. `*announce` is true when the number is new: the ANNOUNCE goes out before the frame
- * that uses it. `spot_id` is "" for a channel. The strings must be valid names (asserted); they are copied. */
+ * that uses it. `spot_id` is "" but for a Spot. The strings must be valid names (asserted); they are copied. */
 uint32_t zlink_outgoing_names_target(zlink_outgoing_names_t *names, zlink_target_kind_t kind, const char *name,
                                      const char *spot_id, bool *announce);
 uint32_t zlink_outgoing_names_packet(zlink_outgoing_names_t *names, const char *packet, bool *announce);
@@ -52,7 +52,7 @@ typedef struct zlink_incoming_names zlink_incoming_names_t;
  * first: a place for what it found under this name, to look it up once. */
 typedef struct zlink_incoming_name {
     zlink_target_kind_t kind; /* ZLINK_TARGET_NONE: a packet */
-    const char *name;         /* ChannelName, Spot type or packet */
+    const char *name;         /* ChannelName, Spot type, node id or packet */
     const char *spot_id;      /* "" where there is none */
     void *resolved;
 } zlink_incoming_name_t;

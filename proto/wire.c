@@ -374,6 +374,10 @@ static const char *check_target(const zlink_wire_target_t *target)
         if (!zlink_wire_name_is_valid(target->name))
             return "bad Spot type name";
         return zlink_wire_name_is_valid(target->spot_id) ? NULL : "bad Spot id";
+    case ZLINK_TARGET_NODE:
+        if (target->spot_id[0] != 0)
+            return "node with a Spot id";
+        return identifier_is_valid(target->name, ZLINK_WIRE_NODE_ID_BYTES_MAX + 1) ? NULL : "bad node id";
     }
     return "unknown target kind";
 }

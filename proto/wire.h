@@ -38,7 +38,7 @@ typedef enum zlink_connection_lane {
 } zlink_connection_lane_t;
 
 typedef enum zlink_wire_role {
-    ZLINK_ROLE_CLIENT = 1, /* calls, serves nothing */
+    ZLINK_ROLE_CLIENT = 1, /* hosts no Spot and has no handlers of its own; it may serve channels */
     ZLINK_ROLE_SERVER = 2,
 } zlink_wire_role_t;
 
@@ -46,6 +46,7 @@ typedef enum zlink_target_kind {
     ZLINK_TARGET_NONE = 0, /* absent: the prefix has the number */
     ZLINK_TARGET_CHANNEL = 1,
     ZLINK_TARGET_INSTANCE_SPOT = 2,
+    ZLINK_TARGET_NODE = 3, /* the handlers of exactly one node */
 } zlink_target_kind_t;
 
 typedef enum zlink_reject_code {
@@ -61,9 +62,10 @@ typedef enum zlink_reject_code {
     ZLINK_REJECT_DUPLICATE,   /* there is a link already, or both ends are the same node */
     ZLINK_REJECT_INVALID_DESCRIPTOR,
     ZLINK_REJECT_RESOURCE_LIMIT,
+    ZLINK_REJECT_NOT_REQUIRED, /* neither end serves anything: no fault, and nothing to try again */
 } zlink_reject_code_t;
 
-#define ZLINK_REJECT_CODE_MAX ZLINK_REJECT_RESOURCE_LIMIT
+#define ZLINK_REJECT_CODE_MAX ZLINK_REJECT_NOT_REQUIRED
 
 typedef struct zlink_wire_channel {
     char name[ZLINK_WIRE_NAME_BYTES_MAX + 1];
@@ -110,8 +112,8 @@ typedef struct zlink_wire_update {
 
 typedef struct zlink_wire_target {
     zlink_target_kind_t kind;
-    char name[ZLINK_WIRE_NAME_BYTES_MAX + 1];    /* ChannelName or Spot type */
-    char spot_id[ZLINK_WIRE_NAME_BYTES_MAX + 1]; /* "" for a channel */
+    char name[ZLINK_WIRE_NAME_BYTES_MAX + 1];    /* ChannelName, Spot type or node id */
+    char spot_id[ZLINK_WIRE_NAME_BYTES_MAX + 1]; /* "" but for a Spot */
 } zlink_wire_target_t;
 
 typedef enum zlink_announce_kind {

@@ -7,16 +7,17 @@
 
 #include "base/memory.h"
 #include "net/listener.h"
+#include "server/config/config_value.h"
 #include "server/node.h"
 #include "server/node_status.h"
 
-#define COMMAND_BYTES_MAX 128
+#define COMMAND_BYTES_MAX 512 /* a channel's name has up to 255 bytes */
 #define CONNECTIONS_MAX   16
 
 /* The context of its connections; NULL in those that outlive it by a moment. */
 struct zlink_control {
     zlink_listener_t *listener;
-    const zlink_node_t *node;
+    zlink_node_t *node;
     zlink_stream_t *streams[CONNECTIONS_MAX]; /* NULL where there is none */
 };
 
@@ -26,14 +27,44 @@ static void answer(zlink_stream_t *stream, const char *text)
     zlink_stream_close(stream, status == ZLINK_OK ? "answered" : "out of memory");
 }
 
-static void run_command(const zlink_node_t *node, zlink_stream_t *stream, const char *command, size_t length)
+/* "NUMBER CHANNEL": the name stands last because there may be blanks in it. */
+static void set_weight(const zlink_node_t *node, zlink_stream_t *stream, const char *arguments)
 {
-    if (length == strlen("status") && memcmp(command, "status", length) == 0) {
+    char number[16], text[80];
+    zlink_refusal_t why;
+    uint64_t weight = 0;
+    const char *channel = strchr(arguments, ' ');
+    size_t length = channel ? (size_t)(channel - arguments) : 0;
+
+    if (!channel || length >= sizeof(number)) {
+        answer(stream, "{\"error\":\"weight NUMBER CHANNEL\"}\n");
+        return;
+    }
+    memcpy(number, arguments, length);
+    number[length] = '\0';
+    if (!zlink_config_value_integer(number, 0, ZLINK_CONFIG_WEIGHT_MAX, &weight, &why)) {
+        answer(stream, "{\"error\":\"a weight is a whole number from 0 to 10000\"}\n");
+        return;
+    }
+    zlink_status_t status = zlink_mesh_set_weight(node->mesh, channel + 1, (uint32_t)weight);
+    if (status == ZLINK_NOT_FOUND) {
+        answer(stream, "{\"error\":\"this node does not serve that channel\"}\n");
+        return;
+    }
+    snprintf(text, sizeof(text), "{\"weight\":%u}\n", (unsigned)weight);
+    answer(stream, text);
+}
+
+static void run_command(const zlink_node_t *node, zlink_stream_t *stream, const char *command)
+{
+    if (strcmp(command, "status") == 0) {
         char *json = zlink_node_status_json(node);
         answer(stream, json ? json : "{\"error\":\"out of memory\"}\n");
         free(json);
+    } else if (strncmp(command, "weight ", strlen("weight ")) == 0) {
+        set_weight(node, stream, command + strlen("weight "));
     } else {
-        answer(stream, "{\"error\":\"unknown command; known: status\"}\n");
+        answer(stream, "{\"error\":\"unknown command; known: status, weight\"}\n");
     }
 }
 
@@ -42,13 +73,17 @@ static size_t bytes(zlink_stream_t *stream, const uint8_t *data, size_t size)
     const zlink_control_t *control = zlink_stream_context(stream);
     if (!control)
         return size;
+    char command[COMMAND_BYTES_MAX + 1];
     const uint8_t *end = memchr(data, '\n', size);
-    if (end) {
-        run_command(control->node, stream, (const char *)data, (size_t)(end - data));
+    size_t length = end ? (size_t)(end - data) : size;
+    if (end && length <= COMMAND_BYTES_MAX) {
+        memcpy(command, data, length);
+        command[length] = '\0';
+        run_command(control->node, stream, strlen(command) == length ? command : "");
         return size;
     }
-    if (size > COMMAND_BYTES_MAX) {
-        answer(stream, "{\"error\":\"a command is one line of at most 128 bytes\"}\n");
+    if (length > COMMAND_BYTES_MAX) {
+        answer(stream, "{\"error\":\"a command is one line of at most 512 bytes\"}\n");
         return size;
     }
     return 0;

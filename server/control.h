@@ -1,7 +1,8 @@
 /*
  * server/control.h: the node's local control socket: a unix socket (mode 0600) for the person who runs the node.
  *
- * One line in, one JSON text out, then it closes: "status\n". Reactor thread only.
+ * One line in, one JSON text out, then it closes: "status\n", or "weight NUMBER CHANNEL\n", which answers
+ * {"weight":NUMBER}. Where it did not work the text is {"error":"reason"}. Reactor thread only.
  */
 #ifndef ZLINK_SERVER_CONTROL_H
 #define ZLINK_SERVER_CONTROL_H

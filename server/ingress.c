@@ -24,6 +24,8 @@ ZLINK_COUNTER_DEFINE(permit_waits, ZLINK_COUNTER, "zlink.host.application_job_qu
 typedef struct zlink_ingress_target {
     zlink_channel_host_t *channel;
     const zlink_catalogue_spot_type_t *spot_type;
+    bool node;            /* this node itself … */
+    size_t node_handlers; /* … and the registration of the handler */
     const zlink_handler_t *handler;
 } zlink_ingress_target_t;
 
@@ -39,6 +41,12 @@ static bool find_target(const zlink_application_host_t *host, zlink_target_kind_
     } else if (kind == ZLINK_TARGET_INSTANCE_SPOT) {
         target->spot_type = zlink_catalogue_find_spot_type(host->catalogue, name);
         handlers = target->spot_type ? &target->spot_type->handlers : NULL;
+    } else if (kind == ZLINK_TARGET_NODE) {
+        target->node = strcmp(name, host->node_id) == 0; /* not an earlier life's, and never passed on */
+        if (target->node)
+            target->handler =
+                zlink_catalogue_find_node_handler(host->catalogue, wanted, packet, &target->node_handlers);
+        return target->handler != NULL;
     }
     target->handler = handlers ? zlink_handler_table_find(handlers, wanted, packet) : NULL;
     return target->handler != NULL;
@@ -48,6 +56,8 @@ static zlink_status_t execute(zlink_application_host_t *host, const zlink_ingres
                               zlink_invocation_t *invocation, zlink_admission_resource_t *full)
 {
     *full = ZLINK_ADMISSION_APPLICATION_LANE;
+    if (target->node)
+        return zlink_node_host_execute(host->node, target->node_handlers, invocation);
     return target->channel ? zlink_channel_host_execute(target->channel, invocation)
                            : zlink_spot_registry_execute(host->spots, target->spot_type, spot_id, invocation, full);
 }
@@ -102,12 +112,18 @@ static zlink_frame_verdict_t refuse(const zlink_mesh_arrival_t *arrival, zlink_s
     return ZLINK_FRAME_TAKEN;
 }
 
-/* What of the target is missing: the four look alike to the sender, but not to the person who mends it. */
-static const char *why_not_found(const zlink_mesh_arrival_t *arrival, const zlink_ingress_target_t *target,
-                                 bool one_way)
+/* What of the target is missing: all of them look alike to the sender, but not to the person who mends it. */
+static const char *why_not_found(const zlink_application_host_t *host, const zlink_mesh_arrival_t *arrival,
+                                 const zlink_ingress_target_t *target, bool one_way)
 {
     zlink_handler_kind_t other = one_way ? ZLINK_HANDLER_REQUEST : ZLINK_HANDLER_SEND;
     const zlink_handler_table_t *handlers = NULL;
+    size_t at;
+    if (arrival->target == ZLINK_TARGET_NODE && !target->node)
+        return "no_node";
+    if (target->node)
+        return zlink_catalogue_find_node_handler(host->catalogue, other, arrival->packet, &at) ? "wrong_kind"
+                                                                                               : "no_handler";
     if (target->channel)
         handlers = &target->channel->channel->handlers;
     else if (target->spot_type)
@@ -128,7 +144,7 @@ zlink_frame_verdict_t zlink_ingress_arrived(void *context, const zlink_mesh_arri
         return refuse(arrival, told(ZLINK_ADMISSION_OPEN, one_way), &shutdown_drops, "shutdown");
     if (!find_target(host, arrival->target, arrival->name, arrival->packet, one_way, &target))
         return refuse(arrival, told(ZLINK_ADMISSION_TARGET, one_way), &no_handler,
-                      why_not_found(arrival, &target, one_way));
+                      why_not_found(host, arrival, &target, one_way));
     if (!zlink_application_job_queue_take(&host->job_queue)) {
         zlink_counter_add(&permit_waits, 1);
         return ZLINK_FRAME_WAIT;
@@ -211,6 +227,14 @@ void zlink_ingress_members_changed(void *context, const char *channel, size_t me
     zlink_channel_host_t *here = zlink_application_host_find_channel(ingress->host, channel);
     if (here)
         atomic_store_explicit(&here->remote_members, (uint32_t)members, memory_order_relaxed);
+}
+
+void zlink_ingress_own_weight(void *context, const char *channel, uint32_t weight)
+{
+    zlink_ingress_t *ingress = context;
+    zlink_channel_host_t *here = zlink_application_host_find_channel(ingress->host, channel);
+    if (here)
+        atomic_store_explicit(&here->weightless, weight == 0, memory_order_relaxed);
 }
 
 /* ---- permits ---- */

@@ -28,5 +28,6 @@ void zlink_ingress_init(zlink_ingress_t *ingress, zlink_reactor_t *reactor, zlin
 zlink_frame_verdict_t zlink_ingress_arrived(void *context, const zlink_mesh_arrival_t *arrival);
 void zlink_ingress_picked_local(void *context, zlink_outbound_call_t *call);
 void zlink_ingress_members_changed(void *context, const char *channel, size_t members);
+void zlink_ingress_own_weight(void *context, const char *channel, uint32_t weight);
 
 #endif

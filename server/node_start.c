@@ -15,6 +15,7 @@
 #include "base/memory.h"
 #include "net/ring_features.h"
 #include "server/application/module_loader.h"
+#include "server/node_roles.h"
 
 #define JOBS_PER_CORE 128u /* the Balanced profile */
 #define PORT_TRIES    20u  /* for a port that a killed node has not let go of yet */
@@ -162,6 +163,7 @@ static zlink_status_t start_host(zlink_node_t *node, const char *config_path, zl
     zlink_application_host_options_t options = {
         .clock = node->clock,
         .node_id = node->identity.node_id,
+        .mesh = node->identity.mesh,
         .policy = zlink_execution_lane_policy_default,
         .request_timeout_ms = config->request_timeout_ms,
         .send_timeout_ms = config->send_timeout_ms,
@@ -203,23 +205,25 @@ static void open_mesh(void *context)
     zlink_node_t *node = errand->node;
     const zlink_config_t *config = node->config;
     const char *channels[ZLINK_CATALOGUE_TYPES_MAX];
+    uint32_t weights[ZLINK_CATALOGUE_TYPES_MAX];
     const char *spot_types[ZLINK_CATALOGUE_TYPES_MAX];
 
-    for (size_t i = 0; i < node->catalogue->channel_count; i++)
-        channels[i] = node->catalogue->channels[i].type->name;
+    size_t channel_count = zlink_node_roles_memberships(config, node->catalogue, channels, weights);
     for (size_t i = 0; i < node->catalogue->spot_type_count; i++)
         spot_types[i] = node->catalogue->spot_types[i].type->name;
     const zlink_mesh_options_t options = {
         .reactor = node->reactor,
         .tls = node->tls,
         .identity = &node->identity,
-        .role = ZLINK_ROLE_SERVER,
+        .role = config->object_role == ZLINK_CONFIG_CLIENT ? ZLINK_ROLE_CLIENT : ZLINK_ROLE_SERVER,
         .listen = config->listen,
         .peers = config->peers,
+        .expected_peers = config->expected_peers,
         .peer_count = config->peer_count,
         .redial = true,
         .channels = channels,
-        .channel_count = node->catalogue->channel_count,
+        .channel_weights = weights,
+        .channel_count = channel_count,
         .spot_types = spot_types,
         .spot_type_count = node->catalogue->spot_type_count,
         .max_body_bytes = config->limits.message_bytes + ZLINK_FRAME_ENVELOPE_BYTES_MAX,
@@ -233,6 +237,7 @@ static void open_mesh(void *context)
                 .arrived = zlink_ingress_arrived,
                 .picked_local = zlink_ingress_picked_local,
                 .members_changed = zlink_ingress_members_changed,
+                .own_weight = zlink_ingress_own_weight,
                 .context = &node->ingress,
             },
     };
@@ -275,6 +280,8 @@ static zlink_status_t start_in_order(const char *config_path, zlink_node_t *node
     status = open_tls(node, config_path, why);
     if (status == ZLINK_OK)
         status = load_modules(node, config_path, why);
+    if (status == ZLINK_OK)
+        status = zlink_node_roles_apply(node->config, node->catalogue, config_path, why);
     if (status == ZLINK_OK)
         status = zlink_reactor_create(
             &(zlink_reactor_options_t){

@@ -26,6 +26,14 @@ static void add_process(cJSON *status, const zlink_node_t *node)
     }
 }
 
+/* The channels that a node serves, each with its weight: of this node its own, of a link what the peer has told. */
+static void add_weights(cJSON *object, const zlink_wire_hello_t *node)
+{
+    cJSON *weights = cJSON_AddObjectToObject(object, "weights");
+    for (size_t i = 0; i < node->channel_count; i++)
+        cJSON_AddNumberToObject(weights, node->channels[i].name, node->channels[i].weight);
+}
+
 static void add_links(cJSON *status, const zlink_node_t *node)
 {
     static const char *const roles[] = {"not known yet", "client", "server"};
@@ -51,6 +59,7 @@ static void add_links(cJSON *status, const zlink_node_t *node)
         cJSON_AddBoolToObject(entry, "draining", link->peer.draining);
         cJSON_AddNumberToObject(entry, "ready_ms",
                                 link->state == ZLINK_LINK_READY ? (double)(now_ms - link->ready_since_ms) : 0);
+        add_weights(entry, &link->peer);
         if (end && end->connection) {
             const zlink_stream_t *stream = zlink_frame_connection_stream(end->connection);
             cJSON_AddStringToObject(entry, "address", zlink_stream_peer_address(stream));
@@ -69,6 +78,8 @@ static void add_peers(cJSON *status, const zlink_mesh_t *mesh)
         const char *state = "dialling";
         if (dialer->link && dialer->link->state == ZLINK_LINK_READY)
             state = "ready";
+        else if (dialer->not_required)
+            state = "not_required"; /* neither end serves anything */
         else if (dialer->standby_for[0])
             state = "standing by"; /* the peer has dialled, or it is this node */
         cJSON *entry = cJSON_CreateObject();
@@ -78,6 +89,8 @@ static void add_peers(cJSON *status, const zlink_mesh_t *mesh)
         }
         cJSON_AddStringToObject(entry, "address", zlink_dialer_address(dialer->dialer));
         cJSON_AddStringToObject(entry, "state", state);
+        if (dialer->expected)
+            cJSON_AddStringToObject(entry, "expected", dialer->expected);
     }
 }
 
@@ -86,7 +99,8 @@ static void add_types(cJSON *status, const zlink_catalogue_t *catalogue)
     cJSON *channels = cJSON_AddArrayToObject(status, "channels");
     cJSON *types = cJSON_AddArrayToObject(status, "spot_types");
     for (size_t i = 0; i < catalogue->channel_count; i++)
-        cJSON_AddItemToArray(channels, cJSON_CreateString(catalogue->channels[i].type->name));
+        if (!catalogue->channels[i].client)
+            cJSON_AddItemToArray(channels, cJSON_CreateString(catalogue->channels[i].type->name));
     for (size_t i = 0; i < catalogue->spot_type_count; i++)
         cJSON_AddItemToArray(types, cJSON_CreateString(catalogue->spot_types[i].type->name));
 }
@@ -126,7 +140,9 @@ char *zlink_node_status_json(const zlink_node_t *node)
     cJSON_AddStringToObject(status, "listen", address ? address : "");
     cJSON_AddStringToObject(status, "io_uring", features);
     add_process(status, node);
+    cJSON_AddStringToObject(status, "object_role", node->mesh->self.role == ZLINK_ROLE_CLIENT ? "client" : "server");
     add_types(status, node->catalogue);
+    add_weights(status, &node->mesh->self);
     add_links(status, node);
     add_peers(status, node->mesh);
     add_execution(status, node);

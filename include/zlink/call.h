@@ -78,6 +78,24 @@ ZLINK_API ZLINK_MUST_USE zlink_status_t zlink_instance_spot_request_yield_then(z
                                                                                zlink_reply_t reply, zlink_then_t then,
                                                                                void *context);
 
+/* ---- nodes: the node of exactly this id, with the handlers that its modules registered for it ----
+ *
+ * ZLINK_NOT_FOUND where no node of that id is linked and ready now, where its object_role is client, or where it has no
+ * such handler: nobody else gets the call, and a node that has started anew has a new id. A `_send` waits for the word
+ * of this node's network thread. */
+
+ZLINK_API ZLINK_MUST_USE zlink_status_t zlink_node_send(zlink_turn_t *turn, const char *node_id, zlink_ask_t message);
+ZLINK_API ZLINK_MUST_USE zlink_status_t zlink_node_request_async(zlink_turn_t *turn, const char *node_id,
+                                                                 zlink_ask_t ask, zlink_reply_t reply);
+ZLINK_API ZLINK_MUST_USE zlink_status_t zlink_node_request_yield(zlink_turn_t *turn, const char *node_id,
+                                                                 zlink_ask_t ask, zlink_reply_t reply);
+ZLINK_API ZLINK_MUST_USE zlink_status_t zlink_node_request_async_then(zlink_turn_t *turn, const char *node_id,
+                                                                      zlink_ask_t ask, zlink_reply_t reply,
+                                                                      zlink_then_t then, void *context);
+ZLINK_API ZLINK_MUST_USE zlink_status_t zlink_node_request_yield_then(zlink_turn_t *turn, const char *node_id,
+                                                                      zlink_ask_t ask, zlink_reply_t reply,
+                                                                      zlink_then_t then, void *context);
+
 #ifdef __cplusplus
 }
 #endif

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include <zlink/channel.h>
+#include <zlink/node_handlers.h>
 #include <zlink/spot.h>
 
 #ifdef __cplusplus
@@ -50,10 +51,11 @@ typedef struct zlink_module_descriptor {
                                                                ZLINK_MODULE_PB_LAYOUT, #NAME, NAME##_module_body};     \
     static void NAME##_module_body(zlink_module_t *PARAMETER)
 
-/* Register a Spot type or a channel. Only inside the module's body. A bad or duplicate registration
- * is remembered and stops the node's start with one line that names it. */
+/* Register a Spot type, a channel or handlers of the node itself. Only inside the module's body. A bad or duplicate
+ * registration is remembered and stops the node's start with one line that names it. */
 ZLINK_API void zlink_module_add_spot_type(zlink_module_t *module, const zlink_spot_type_t *type);
 ZLINK_API void zlink_module_add_channel(zlink_module_t *module, const zlink_channel_type_t *type);
+ZLINK_API void zlink_module_add_node_handlers(zlink_module_t *module, const zlink_node_handlers_t *handlers);
 
 #ifdef __cplusplus
 }

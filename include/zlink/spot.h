@@ -21,6 +21,12 @@ typedef enum zlink_spot_kind {
     ZLINK_INSTANCE_SPOT, /* one gate for the whole Spot; activated by its first call */
 } zlink_spot_kind_t;
 
+/* Which gate the handlers of a User Spot, of its Actors and of its timers share. */
+typedef enum zlink_user_spot_execution_mode {
+    ZLINK_SPOT_WIDE = 0, /* one gate for all of them; they may yield */
+    ZLINK_PER_ACTOR,     /* the Spot, each Actor and each timer run beside each other; nobody yields */
+} zlink_user_spot_execution_mode_t;
+
 /* What happens to a Spot when its node hands its work over. A type must name exactly one. */
 typedef enum zlink_relocation_policy {
     ZLINK_RELOCATION_UNSET = 0,

@@ -20,12 +20,15 @@ extern "C" {
 
 typedef struct zlink_turn zlink_turn_t;
 
-/* The id (not the type) of the Spot whose turn this is, or the ChannelName of a channel handler's turn. Valid as
- * long as the turn is. */
+/* The id (not the type) of the Spot whose turn this is, the ChannelName of a channel handler's turn, or the MeshName
+ * of a node handler's. Valid as long as the turn is. */
 ZLINK_API const char *zlink_turn_owner_name(const zlink_turn_t *turn);
 
 /* The node id of the caller ("b-6f2c…"), or this node's own for a local call. */
 ZLINK_API const char *zlink_turn_source(const zlink_turn_t *turn);
+
+/* The name of the mesh that this node belongs to. */
+ZLINK_API const char *zlink_turn_mesh(const zlink_turn_t *turn);
 
 /* Milliseconds left of the request that this handler answers; -1 where no time was set (a one-way
  * message). 0 means that nobody waits for the reply any more. */

@@ -9,6 +9,7 @@
 #include <zlink/handler.h>
 #include <zlink/message.h>
 #include <zlink/module.h>
+#include <zlink/node_handlers.h>
 #include <zlink/spot.h>
 #include <zlink/status.h>
 #include <zlink/stop_token.h>

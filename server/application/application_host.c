@@ -41,6 +41,7 @@ zlink_status_t zlink_application_host_create(zlink_worker_pool_t *pool, const zl
         goto failed;
     host->clock = options->clock;
     host->node_id = options->node_id;
+    host->mesh = options->mesh;
     host->pool = pool;
     host->catalogue = catalogue;
     host->policy = options->policy;
@@ -56,8 +57,15 @@ zlink_status_t zlink_application_host_create(zlink_worker_pool_t *pool, const zl
     status = zlink_work_host_create(&options->work, host->clock, &host->work, why);
     if (status != ZLINK_OK)
         goto destroy;
+    if (catalogue->node_handlers_count > 0) {
+        status = zlink_node_host_create(host, &host->node, why);
+        if (status != ZLINK_OK)
+            goto destroy;
+    }
     for (size_t i = 0; i < catalogue->channel_count; i++) {
         zlink_channel_host_t *channel = NULL;
+        if (catalogue->channels[i].client)
+            continue;
         status = zlink_channel_host_create(host, &catalogue->channels[i], &channel, why);
         if (status != ZLINK_OK) {
             zlink_refusal_prefix(why, "modules: ");
@@ -107,7 +115,7 @@ void zlink_application_host_when_idle(zlink_application_host_t *host, void (*idl
         idle(context);
 }
 
-/* ---- the end: every Spot, then every channel, then work that outlived its handler ---- */
+/* ---- the end: every Spot, then every channel and the node's own queue, then work that outlived its handler ---- */
 
 static void channels_closed(zlink_application_host_t *host, size_t count)
 {
@@ -120,19 +128,28 @@ static void channel_closed(zlink_channel_host_t *channel)
     channels_closed(channel->host, 1);
 }
 
+static void node_closed(zlink_application_host_t *host)
+{
+    channels_closed(host, 1);
+}
+
 static void spots_closed(void *context)
 {
     zlink_application_host_t *host = context;
     size_t count = host->catalogue->channel_count;
     size_t missing = 1; /* so that it does not reach 0 in this loop */
 
-    atomic_init(&host->closing.channels_left, count + 1);
+    atomic_init(&host->closing.channels_left, count + 2); /* and the node's own queue */
     for (size_t i = 0; i < count; i++) {
         if (host->channels[i])
             zlink_channel_host_close(host->channels[i], channel_closed);
         else
-            missing++; /* its start was refused */
+            missing++; /* its start was refused, or it is only called */
     }
+    if (host->node)
+        zlink_node_host_close(host->node, node_closed);
+    else
+        missing++;
     channels_closed(host, missing);
 }
 
@@ -151,6 +168,7 @@ void zlink_application_host_destroy(zlink_application_host_t *host)
         if (host->channels[i])
             zlink_channel_host_destroy(host->channels[i]);
     zlink_free(host->channels);
+    zlink_node_host_destroy(host->node);
     zlink_spot_registry_destroy(host->spots);
     zlink_work_host_destroy(host->work);
     zlink_free(host);

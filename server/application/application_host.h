@@ -21,6 +21,7 @@
 #include "exec/worker_pool.h"
 #include "server/application/catalogue.h"
 #include "server/application/invocation.h"
+#include "server/application/node_host.h"
 #include "server/application/spot_registry.h"
 #include "server/application/work_host.h"
 #include "server/mesh/outbound_call.h"
@@ -38,6 +39,7 @@ typedef struct zlink_outbound {
 typedef struct zlink_application_host_options {
     const zlink_clock_t *clock;
     const char *node_id; /* must outlive the host */
+    const char *mesh;    /* so must this */
     zlink_execution_lane_policy_t policy;
     uint32_t request_timeout_ms;
     uint32_t send_timeout_ms;
@@ -51,6 +53,7 @@ typedef struct zlink_application_host_options {
 struct zlink_application_host {
     const zlink_clock_t *clock;
     const char *node_id;
+    const char *mesh;
     zlink_worker_pool_t *pool;
     const zlink_catalogue_t *catalogue;
     zlink_execution_lane_policy_t policy;
@@ -62,7 +65,8 @@ struct zlink_application_host {
     zlink_application_job_queue_t job_queue;
     zlink_work_host_t *work;
     zlink_spot_registry_t *spots;
-    zlink_channel_host_t **channels; /* as many as the catalogue has, in its order */
+    zlink_channel_host_t **channels; /* as many as the catalogue has, in its order; NULL where it is only called */
+    zlink_node_host_t *node;         /* NULL: no handlers of the node itself */
 
     struct {
         void (*closed)(void *context);
@@ -90,8 +94,8 @@ zlink_channel_host_t *zlink_application_host_find_channel(const zlink_applicatio
  * outside after this; running handlers may still submit, and are waited for. */
 void zlink_application_host_when_idle(zlink_application_host_t *host, void (*idle)(void *context), void *context);
 
-/* Runs on_closing of every Spot and channel as their last turn, tells work off the turn to stop, and calls `closed` once,
- * on any thread, when all are gone. After `when_idle` has called back. */
+/* Runs on_closing of every Spot and channel as their last turn, tells work off the turn to stop, and calls `closed`
+ * once, on any thread, when all are gone. After `when_idle` has called back. */
 void zlink_application_host_close(zlink_application_host_t *host, void (*closed)(void *context), void *context);
 
 /* After `closed` and after the pool has stopped. */

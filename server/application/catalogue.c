@@ -19,6 +19,8 @@ void zlink_catalogue_destroy(zlink_catalogue_t *catalogue)
         zlink_free(catalogue->spot_types[i].handlers.sorted);
     for (size_t i = 0; i < catalogue->channel_count; i++)
         zlink_free(catalogue->channels[i].handlers.sorted);
+    for (size_t i = 0; i < catalogue->node_handlers_count; i++)
+        zlink_free(catalogue->node_handlers[i].handlers.sorted);
     zlink_free(catalogue);
 }
 
@@ -64,6 +66,17 @@ const zlink_handler_t *zlink_handler_table_find(const zlink_handler_table_t *tab
             high = middle;
         else
             low = middle + 1;
+    }
+    return NULL;
+}
+
+const zlink_handler_t *zlink_catalogue_find_node_handler(const zlink_catalogue_t *catalogue, zlink_handler_kind_t kind,
+                                                         const char *packet, size_t *at)
+{
+    for (*at = 0; *at < catalogue->node_handlers_count; ++*at) {
+        const zlink_handler_t *found = zlink_handler_table_find(&catalogue->node_handlers[*at].handlers, kind, packet);
+        if (found)
+            return found;
     }
     return NULL;
 }
@@ -188,4 +201,42 @@ void zlink_module_add_channel(zlink_module_t *module, const zlink_channel_type_t
     }
     entry->type = type;
     catalogue->channel_count++;
+}
+
+/* All registrations are one scope: what one of them handles, no other may. */
+static const zlink_handler_t *handled_already(const zlink_catalogue_t *catalogue, const zlink_handler_table_t *table)
+{
+    size_t at;
+    for (size_t i = 0; i < table->count; i++) {
+        const zlink_handler_t *row = table->sorted[i];
+        if (zlink_catalogue_find_node_handler(catalogue, row->kind, row->request.packet, &at))
+            return row;
+    }
+    return NULL;
+}
+
+void zlink_module_add_node_handlers(zlink_module_t *module, const zlink_node_handlers_t *handlers)
+{
+    zlink_catalogue_t *catalogue = module->catalogue;
+    const char *problem = NULL, *name = "handlers";
+    zlink_handler_table_t table = {NULL, 0};
+    if (!handlers)
+        problem = "NULL was registered";
+    else if (handlers->state_size > STATE_BYTES_MAX)
+        problem = "their state_size is over 64 MiB";
+    else if (catalogue->node_handlers_count == ZLINK_CATALOGUE_NODE_MAX)
+        problem = "more than 256 registrations";
+    else
+        problem = sort_handlers(handlers->handlers, &table);
+    const zlink_handler_t *twice = problem ? NULL : handled_already(catalogue, &table);
+    if (twice) {
+        problem = "the node has a handler of this kind for this packet already";
+        name = twice->request.packet;
+        zlink_free(table.sorted);
+    }
+    if (problem) {
+        refuse(module, "node", name, problem);
+        return;
+    }
+    catalogue->node_handlers[catalogue->node_handlers_count++] = (zlink_catalogue_node_handlers_t){handlers, table};
 }

@@ -1,5 +1,5 @@
 /*
- * server/application/catalogue.h: the types that the loaded modules registered: Spot types and channels.
+ * server/application/catalogue.h: what the loaded modules registered: Spot types, channels, handlers of the node.
  *
  * Filled on the main thread while modules load, then frozen; after that it is read by every thread without a lock.
  * A registration that is wrong (a missing name, a duplicate, no relocation policy, a bad handler row) is refused with
@@ -8,6 +8,7 @@
 #ifndef ZLINK_SERVER_CATALOGUE_H
 #define ZLINK_SERVER_CATALOGUE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <zlink/channel.h>
@@ -17,6 +18,7 @@
 #include "base/refusal.h"
 
 #define ZLINK_CATALOGUE_TYPES_MAX    256  /* of each kind, in one node */
+#define ZLINK_CATALOGUE_NODE_MAX     256  /* registrations of node handlers */
 #define ZLINK_CATALOGUE_HANDLERS_MAX 1024 /* of one type */
 #define ZLINK_NAME_BYTES_MAX         255  /* ChannelName, Spot type, Spot id */
 
@@ -34,13 +36,21 @@ typedef struct zlink_catalogue_spot_type {
 typedef struct zlink_catalogue_channel {
     const zlink_channel_type_t *type;
     zlink_handler_table_t handlers;
+    bool client; /* the configuration says that this node only calls it: its handlers are not hosted here */
 } zlink_catalogue_channel_t;
+
+typedef struct zlink_catalogue_node_handlers {
+    const zlink_node_handlers_t *registered;
+    zlink_handler_table_t handlers;
+} zlink_catalogue_node_handlers_t;
 
 typedef struct zlink_catalogue {
     zlink_catalogue_spot_type_t spot_types[ZLINK_CATALOGUE_TYPES_MAX];
     size_t spot_type_count;
     zlink_catalogue_channel_t channels[ZLINK_CATALOGUE_TYPES_MAX];
     size_t channel_count;
+    zlink_catalogue_node_handlers_t node_handlers[ZLINK_CATALOGUE_NODE_MAX];
+    size_t node_handlers_count;
 } zlink_catalogue_t;
 
 /* What a module's body is given: the catalogue, and the first refusal. */
@@ -57,6 +67,10 @@ void zlink_catalogue_destroy(zlink_catalogue_t *catalogue);
 /* NULL where nothing of that name is registered. */
 const zlink_catalogue_spot_type_t *zlink_catalogue_find_spot_type(const zlink_catalogue_t *catalogue, const char *name);
 const zlink_catalogue_channel_t *zlink_catalogue_find_channel(const zlink_catalogue_t *catalogue, const char *name);
+
+/* The node's handler for a packet, with its registration in `*at`; NULL where there is none. */
+const zlink_handler_t *zlink_catalogue_find_node_handler(const zlink_catalogue_t *catalogue, zlink_handler_kind_t kind,
+                                                         const char *packet, size_t *at);
 
 /* The handler for a packet, NULL where there is none. */
 const zlink_handler_t *zlink_handler_table_find(const zlink_handler_table_t *table, zlink_handler_kind_t kind,

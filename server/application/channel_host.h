@@ -8,6 +8,7 @@
 #define ZLINK_SERVER_CHANNEL_HOST_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <zlink/status.h>
@@ -25,6 +26,7 @@ struct zlink_channel_host {
     /* Ready peers that serve the channel too, written by the mesh: while there are none, a local call need not ask it.
      */
     _Atomic uint32_t remote_members;
+    _Atomic bool weightless; /* this node's own weight is 0: no call is to find it, not even one from here */
     void (*closed)(zlink_channel_host_t *channel);
 };
 

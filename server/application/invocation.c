@@ -142,20 +142,28 @@ static zlink_status_t sane(const zlink_invocation_t *invocation, zlink_status_t 
     return ZLINK_INTERNAL_FAILURE;
 }
 
+/* The handler has ended: its reply is part of a good end. */
+static zlink_status_t settle(zlink_turn_t *turn, zlink_status_t status)
+{
+    zlink_invocation_t *invocation = zlink_invocation_of(turn);
+
+    status = sane(invocation, status);
+    give_back_permit(invocation);
+    if (status == ZLINK_OK && invocation->handler && invocation->handler->kind == ZLINK_HANDLER_REQUEST) {
+        status = encode_reply(invocation);
+        if (status == ZLINK_PROTOCOL_ERROR)
+            report(invocation, "reply_not_encoded", "a text without its end, or a message over the limit");
+    }
+    return status;
+}
+
 static void ended(zlink_turn_t *turn, zlink_status_t status)
 {
     zlink_invocation_t *invocation = zlink_invocation_of(turn);
     zlink_application_host_t *host = invocation->host;
     zlink_spot_t *spot = invocation->handler ? invocation->spot : NULL;
 
-    status = sane(invocation, status);
-    give_back_permit(invocation);
     if (invocation->handler) {
-        if (status == ZLINK_OK && invocation->handler->kind == ZLINK_HANDLER_REQUEST) {
-            status = encode_reply(invocation);
-            if (status == ZLINK_PROTOCOL_ERROR)
-                report(invocation, "reply_not_encoded", "a text without its end, or a message over the limit");
-        }
         zlink_counter_add(&handled, 1);
         if (status != ZLINK_OK)
             zlink_counter_add(&failed, 1);
@@ -199,6 +207,7 @@ zlink_invocation_t *zlink_invocation_create(zlink_application_host_t *host, cons
     invocation->source = memory + payload_at + copied_bytes;
     invocation->deadline_ms = deadline_ms;
     zlink_turn_init(&invocation->turn, run_handler, ended);
+    invocation->turn.settle = settle;
     return invocation;
 }
 
@@ -214,6 +223,7 @@ zlink_invocation_t *zlink_invocation_create_lifecycle(zlink_application_host_t *
     invocation->deliver = deliver;
     invocation->source = host->node_id;
     zlink_turn_init(&invocation->turn, run_callback, ended);
+    invocation->turn.settle = settle;
     return invocation;
 }
 

@@ -133,8 +133,7 @@ zlink_status_t zlink_spot_execute(zlink_spot_t *spot, zlink_invocation_t *invoca
 zlink_status_t zlink_spot_execute_timer(zlink_spot_t *spot, const char *timer_name, zlink_invocation_t *tick)
 {
     enter(spot, tick);
-    (void)timer_name; /* an Instance Spot has one queue for everything */
-    zlink_status_t status = zlink_spot_serial_executor_execute_spot(&spot->executor, &tick->turn, 0);
+    zlink_status_t status = zlink_spot_serial_executor_execute_timer(&spot->executor, timer_name, &tick->turn);
     if (status != ZLINK_OK)
         take_back(spot, tick);
     return status;

@@ -5,9 +5,9 @@
 #include "server/application/dispatch_error.h"
 #include "server/application/spot.h"
 
-ZLINK_COUNTER_DEFINE(ticks, ZLINK_COUNTER, "zlink.timers.ticks", "Ticks of timers that began");
-ZLINK_COUNTER_DEFINE(skipped, ZLINK_COUNTER, "zlink.timers.ticks.skipped", "Planned ticks that came too late");
-ZLINK_COUNTER_DEFINE(failed, ZLINK_COUNTER, "zlink.timers.ticks.failed", "Ticks that ended with an error");
+ZLINK_COUNTER_DEFINE(ticks_begun, ZLINK_COUNTER, "zlink.timers.ticks", "Ticks of timers that began");
+ZLINK_COUNTER_DEFINE(ticks_skipped, ZLINK_COUNTER, "zlink.timers.ticks.skipped", "Planned ticks that came too late");
+ZLINK_COUNTER_DEFINE(ticks_failed, ZLINK_COUNTER, "zlink.timers.ticks.failed", "Ticks that ended with an error");
 
 static bool admission_open(void *context)
 {
@@ -21,8 +21,8 @@ static zlink_status_t run_tick(zlink_invocation_t *invocation)
     const zlink_tick_t *tick = zlink_spot_timer_begin(invocation->route, &handler);
     if (!tick)
         return ZLINK_OK;
-    zlink_counter_add(&ticks, 1);
-    zlink_counter_add(&skipped, (int64_t)tick->skipped_ticks);
+    zlink_counter_add(&ticks_begun, 1);
+    zlink_counter_add(&ticks_skipped, (int64_t)tick->skipped_ticks);
     return handler(&invocation->turn, invocation->self, tick);
 }
 
@@ -33,7 +33,7 @@ static void tick_ended(zlink_invocation_t *invocation)
     zlink_status_t status = invocation->status;
 
     if (status != ZLINK_OK) {
-        zlink_counter_add(&failed, 1);
+        zlink_counter_add(&ticks_failed, 1);
         zlink_dispatch_error_log(&(zlink_dispatch_error_t){
             .reason = "tick_error",
             .target = spot->type->type->name,
@@ -62,8 +62,14 @@ static zlink_status_t submit(void *context, zlink_spot_timer_t *timer)
     return status;
 }
 
+static void gone(void *context, const char *timer_name)
+{
+    zlink_spot_t *spot = context;
+    zlink_spot_serial_executor_remove_timer(&spot->executor, timer_name);
+}
+
 zlink_spot_timers_t *zlink_spot_ticks_create(zlink_spot_t *spot, zlink_application_host_t *host)
 {
-    zlink_spot_timer_owner_t owner = {admission_open, submit, spot};
+    zlink_spot_timer_owner_t owner = {admission_open, submit, gone, spot};
     return zlink_spot_timers_create(host->pool, &owner, 0);
 }

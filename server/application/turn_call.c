@@ -17,6 +17,7 @@ typedef enum zlink_call_place {
     ZLINK_CALL_TO_MESH = 0,
     ZLINK_CALL_TO_CHANNEL_HERE,
     ZLINK_CALL_TO_SPOT_HERE,
+    ZLINK_CALL_TO_NODE_HERE,
 } zlink_call_place_t;
 
 typedef struct zlink_turn_call_record {
@@ -45,6 +46,7 @@ typedef struct zlink_call_destination {
     const zlink_handler_t *handler;
     zlink_channel_host_t *channel;
     const zlink_catalogue_spot_type_t *spot_type;
+    size_t node_handlers; /* the registration */
     const char *node;
     bool exclude_local;
     bool served_here; /* a channel that other nodes serve, too */
@@ -85,24 +87,28 @@ static zlink_status_t find_handler(const zlink_handler_table_t *table, const zli
     return destination->handler ? ZLINK_OK : ZLINK_NOT_FOUND;
 }
 
-/* A wait that keeps the turn, for something behind the caller's own gate, would never end (EX-24). */
-static bool keeps_gate(const zlink_turn_call_plan_t *plan)
+/* A request that would wait for its own turn's gate is refused before anything is made (EX-24). */
+static zlink_status_t check_wait(const zlink_invocation_t *caller, const zlink_turn_call_plan_t *plan,
+                                 zlink_wait_target_t target)
 {
-    return plan->reply && plan->mode == ZLINK_WAIT_ASYNC;
+    return plan->reply ? zlink_turn_check_wait(&caller->turn, plan->mode, &target) : ZLINK_OK;
 }
 
 static zlink_status_t channel_destination(const zlink_invocation_t *caller, const zlink_turn_call_plan_t *plan,
                                           zlink_call_destination_t *destination)
 {
     zlink_channel_host_t *here = zlink_application_host_find_channel(caller->host, plan->name);
-    bool own_gate = here && here == caller->channel && keeps_gate(plan);
-    if (!here || atomic_load_explicit(&here->remote_members, memory_order_relaxed) > 0) {
-        destination->exclude_local = own_gate;
+    zlink_status_t status = ZLINK_OK;
+    if (here)
+        status = check_wait(caller, plan, zlink_channel_serial_executor_wait_target(&here->executor));
+    if (!here || atomic_load_explicit(&here->remote_members, memory_order_relaxed) > 0 ||
+        atomic_load_explicit(&here->weightless, memory_order_relaxed)) {
+        destination->exclude_local = status != ZLINK_OK;
         destination->served_here = here != NULL;
         return ZLINK_OK; /* the mesh picks a member */
     }
-    if (own_gate)
-        return ZLINK_INVALID_OPERATION;
+    if (status != ZLINK_OK)
+        return status;
     destination->place = ZLINK_CALL_TO_CHANNEL_HERE;
     destination->channel = here;
     return find_handler(&here->channel->handlers, plan, destination);
@@ -117,11 +123,52 @@ static zlink_status_t spot_destination(const zlink_invocation_t *caller, const z
         destination->node = outbound->spot_home(outbound->context, plan->name);
         return destination->node ? ZLINK_OK : ZLINK_NOT_FOUND;
     }
-    if (keeps_gate(plan) && zlink_spot_registry_is(caller->spot, here, plan->spot_id))
-        return ZLINK_INVALID_OPERATION;
+    if (zlink_spot_registry_is(caller->spot, here, plan->spot_id)) {
+        zlink_status_t status =
+            check_wait(caller, plan, zlink_spot_serial_executor_wait_target(&caller->spot->executor));
+        if (status != ZLINK_OK)
+            return status;
+    }
     destination->place = ZLINK_CALL_TO_SPOT_HERE;
     destination->spot_type = here;
     return find_handler(&here->handlers, plan, destination);
+}
+
+/* This node or exactly that one; whether it is there is for the mesh to say. */
+static zlink_status_t node_destination(const zlink_invocation_t *caller, const zlink_turn_call_plan_t *plan,
+                                       zlink_call_destination_t *destination)
+{
+    const zlink_application_host_t *host = caller->host;
+    if (strcmp(plan->name, host->node_id) != 0) {
+        destination->node = plan->name;
+        return ZLINK_OK;
+    }
+    if (host->node) {
+        zlink_status_t status = check_wait(caller, plan, zlink_node_host_wait_target(host->node));
+        if (status != ZLINK_OK)
+            return status;
+    }
+    destination->place = ZLINK_CALL_TO_NODE_HERE;
+    destination->handler =
+        zlink_catalogue_find_node_handler(host->catalogue, plan->reply ? ZLINK_HANDLER_REQUEST : ZLINK_HANDLER_SEND,
+                                          plan->ask.type.packet, &destination->node_handlers);
+    return destination->handler ? ZLINK_OK : ZLINK_NOT_FOUND;
+}
+
+static zlink_status_t find_destination(const zlink_invocation_t *caller, const zlink_turn_call_plan_t *plan,
+                                       zlink_call_destination_t *destination)
+{
+    switch (plan->target) {
+    case ZLINK_TARGET_CHANNEL:
+        return channel_destination(caller, plan, destination);
+    case ZLINK_TARGET_INSTANCE_SPOT:
+        return spot_destination(caller, plan, destination);
+    case ZLINK_TARGET_NODE:
+        return node_destination(caller, plan, destination);
+    case ZLINK_TARGET_NONE:
+        break;
+    }
+    return ZLINK_INVALID_OPERATION;
 }
 
 /* ---- the request's bytes ---- */
@@ -235,6 +282,8 @@ static zlink_status_t execute_here(const zlink_call_destination_t *destination, 
     *full = ZLINK_ADMISSION_APPLICATION_LANE;
     if (destination->place == ZLINK_CALL_TO_CHANNEL_HERE)
         return zlink_channel_host_execute(destination->channel, invocation);
+    if (destination->place == ZLINK_CALL_TO_NODE_HERE)
+        return zlink_node_host_execute(invocation->host->node, destination->node_handlers, invocation);
     return zlink_spot_registry_execute(invocation->host->spots, destination->spot_type, call->spot_id, invocation,
                                        full);
 }
@@ -305,9 +354,11 @@ static void address_to_mesh(zlink_turn_call_record_t *call, const zlink_turn_cal
                             const zlink_call_destination_t *destination, uint64_t deadline_ms)
 {
     call->outbound.route = destination->node ? ZLINK_ROUTE_NODE : ZLINK_ROUTE_CHANNEL;
+    if (plan->target == ZLINK_TARGET_NODE)
+        call->outbound.route = ZLINK_ROUTE_EXACT_NODE;
     call->outbound.one_way = !plan->reply;
     call->outbound.exclude_local = destination->exclude_local;
-    call->outbound.node = destination->node;
+    call->outbound.node = plan->target == ZLINK_TARGET_NODE ? call->name : destination->node;
     call->outbound.target = plan->target;
     call->outbound.name = call->name;
     call->outbound.spot_id = call->spot_id;
@@ -358,8 +409,7 @@ zlink_status_t zlink_turn_call(zlink_turn_t *turn, const zlink_turn_call_plan_t 
     if (status != ZLINK_OK)
         return status;
     const zlink_invocation_t *caller = zlink_invocation_of(turn);
-    status = plan->target == ZLINK_TARGET_CHANNEL ? channel_destination(caller, plan, &destination)
-                                                  : spot_destination(caller, plan, &destination);
+    status = find_destination(caller, plan, &destination);
     if (status == ZLINK_OK)
         status = make_record(turn, plan, &call);
     if (status != ZLINK_OK)

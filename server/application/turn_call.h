@@ -22,7 +22,7 @@
 typedef struct zlink_turn_call_plan {
     zlink_target_kind_t target;
     const char *name;
-    const char *spot_id; /* "" for a channel */
+    const char *spot_id; /* "" but for a Spot */
     zlink_ask_t ask;
     const zlink_reply_t *reply; /* NULL: one-way */
     zlink_wait_mode_t mode;

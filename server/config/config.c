@@ -211,16 +211,66 @@ static bool check_listen(reading_t *reading)
 static bool check_peers(reading_t *reading)
 {
     const zlink_config_raw_t *raw = reading->raw;
+    const char **peers = zlink_calloc(2 * (size_t)raw->peers_count + 1, sizeof(*peers));
+    const char **expected = peers + raw->peers_count; /* in the same piece of memory */
+    zlink_refusal_t reason;
     char path[32];
 
+    if (peers == NULL)
+        return refuse_memory(reading);
+    reading->config->peers = peers;
     for (unsigned i = 0; i < raw->peers_count; i++) {
         snprintf(path, sizeof(path), "peers[%u]", i);
-        if (!check_dialled(reading, path, raw->peers[i]))
+        const char *address = zlink_config_value_peer(raw->peers[i], &reason);
+        if (address == NULL)
+            return refuse(reading, path, "%s", reason.line);
+        if (!check_dialled(reading, path, address))
             return false;
         for (unsigned earlier = 0; earlier < i; earlier++) {
-            if (strcasecmp(raw->peers[earlier], raw->peers[i]) == 0)
+            if (strcasecmp(peers[earlier], address) == 0)
                 return refuse(reading, path, "is the same as peers[%u]", earlier);
         }
+        peers[i] = address;
+        if (address != raw->peers[i]) {
+            raw->peers[i][address - raw->peers[i] - 1] = '\0'; /* the '@': what stands before it is a text of its own */
+            expected[i] = raw->peers[i];
+        }
+    }
+    reading->config->expected_peers = expected;
+    reading->config->peer_count = raw->peers_count;
+    return true;
+}
+
+/* A channel is in one mesh, which is the node's, and in one role. Whether the modules have it is not known here. */
+static bool check_channels(reading_t *reading)
+{
+    const zlink_config_raw_t *raw = reading->raw;
+    zlink_config_channel_t *channels = zlink_calloc(raw->channels_count + 1, sizeof(*channels));
+    zlink_refusal_t reason;
+    char path[40];
+
+    if (channels == NULL)
+        return refuse_memory(reading);
+    reading->config->channels = channels;
+    reading->config->channel_count = raw->channels_count;
+    for (unsigned i = 0; i < raw->channels_count; i++) {
+        const zlink_config_raw_channel_t *given = &raw->channels[i];
+        uint64_t weight = ZLINK_CONFIG_WEIGHT;
+
+        for (unsigned earlier = 0; earlier < i; earlier++) {
+            snprintf(path, sizeof(path), "channels[%u].name", i);
+            if (strcmp(channels[earlier].name, given->name) == 0)
+                return refuse(reading, path, "is the same as channels[%u].name", earlier);
+        }
+        snprintf(path, sizeof(path), "channels[%u].weight", i);
+        channels[i].name = given->name;
+        channels[i].role = given->role == NULL ? ZLINK_CONFIG_SERVER : *given->role;
+        if (given->weight != NULL && channels[i].role == ZLINK_CONFIG_CLIENT)
+            return refuse(reading, path, "is given for a channel that this node only calls");
+        if (given->weight != NULL &&
+            !zlink_config_value_integer(given->weight, 0, ZLINK_CONFIG_WEIGHT_MAX, &weight, &reason))
+            return refuse(reading, path, "%s", reason.line);
+        channels[i].weight = (uint32_t)weight;
     }
     return true;
 }
@@ -361,8 +411,7 @@ static void take_texts(zlink_config_t *config, const zlink_config_raw_t *raw)
     config->control = raw->control;
     config->modules = (const char *const *)raw->modules;
     config->module_count = raw->modules_count;
-    config->peers = (const char *const *)raw->peers;
-    config->peer_count = raw->peers_count;
+    config->object_role = raw->object_role == NULL ? ZLINK_CONFIG_SERVER : *raw->object_role;
     config->spots = raw->spots;
     config->spot_count = raw->spots_count;
     config->transport = raw->transport == NULL ? ZLINK_CONFIG_TLS : *raw->transport;
@@ -382,8 +431,8 @@ static bool build(reading_t *reading)
     zlink_config_raw_t *raw = reading->raw;
 
     if (!check_name(reading, "mesh", raw->mesh) || !check_name(reading, "name", raw->name) || !check_listen(reading) ||
-        !check_peers(reading) || !check_spots(reading) || !check_transport(reading) || !check_allow(reading) ||
-        !read_settings(reading, settings, COUNT_OF(settings), raw) ||
+        !check_peers(reading) || !check_channels(reading) || !check_spots(reading) || !check_transport(reading) ||
+        !check_allow(reading) || !read_settings(reading, settings, COUNT_OF(settings), raw) ||
         !read_settings(reading, limits, COUNT_OF(limits), raw->limits) || !check_limits(reading) ||
         !check_cpu_workers(reading) || !resolve_paths(reading))
         return false;
@@ -550,5 +599,7 @@ void zlink_config_free(zlink_config_t *config)
     if (config == NULL)
         return;
     (void)cyaml_free(&cyaml, &zlink_config_schema, config->raw, 0); /* fails only for a schema that does not fit */
+    zlink_free((void *)(uintptr_t)config->peers);
+    zlink_free((void *)(uintptr_t)config->channels);
     zlink_free(config);
 }

@@ -22,6 +22,9 @@
 #define ZLINK_CONFIG_MODULES       64
 #define ZLINK_CONFIG_PEERS         1024
 #define ZLINK_CONFIG_SPOTS         1024
+#define ZLINK_CONFIG_CHANNELS      1024
+#define ZLINK_CONFIG_WEIGHT        100
+#define ZLINK_CONFIG_WEIGHT_MAX    10000
 #define ZLINK_CONFIG_ALLOW         4096
 #define ZLINK_CONFIG_CONTROL_BYTES 100
 
@@ -29,6 +32,18 @@ typedef enum zlink_config_transport {
     ZLINK_CONFIG_TLS = 0,
     ZLINK_CONFIG_PLAIN, /* neither encrypted nor authenticated */
 } zlink_config_transport_t;
+
+/* What this node is for objects or in a channel: one that calls, or one that is called as well. */
+typedef enum zlink_config_role {
+    ZLINK_CONFIG_SERVER = 0,
+    ZLINK_CONFIG_CLIENT,
+} zlink_config_role_t;
+
+typedef struct zlink_config_channel {
+    const char *name;
+    zlink_config_role_t role;
+    uint32_t weight; /* 0..ZLINK_CONFIG_WEIGHT_MAX; ZLINK_CONFIG_WEIGHT where nothing is said */
+} zlink_config_channel_t;
 
 /* Where the Spots of a type live that this node does not host. */
 typedef struct zlink_config_spot {
@@ -66,8 +81,12 @@ typedef struct zlink_config {
     const char *control;   /* path of the control socket, or NULL: none */
     const char *const *modules;
     size_t module_count;
-    const char *const *peers;
+    const char *const *peers;          /* addresses to dial … */
+    const char *const *expected_peers; /* … and who is to answer, by name or node id; an entry is NULL: anybody */
     size_t peer_count;
+    zlink_config_role_t object_role;
+    const zlink_config_channel_t *channels; /* those of which the file says something */
+    size_t channel_count;
     const zlink_config_spot_t *spots;
     size_t spot_count;
     zlink_config_transport_t transport;

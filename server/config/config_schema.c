@@ -1,7 +1,7 @@
 #include "server/config/config_schema.h"
 
 #define TEXT_BYTES 4000 /* a path still has room for its folder below PATH_MAX */
-#define TYPE_BYTES 255  /* a Spot type's name */
+#define NAME_BYTES 255  /* a Spot type's or channel's name */
 
 #define REQUIRED CYAML_FLAG_POINTER
 #define OPTIONAL (CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL)
@@ -13,6 +13,11 @@ static const cyaml_strval_t transports[] = {
     {"plain-without-encryption-or-authentication", ZLINK_CONFIG_PLAIN},
 };
 
+static const cyaml_strval_t roles[] = {
+    {"server", ZLINK_CONFIG_SERVER},
+    {"client", ZLINK_CONFIG_CLIENT},
+};
+
 static const cyaml_strval_t log_levels[] = {
     {"debug", ZLINK_LOG_DEBUG}, {"info", ZLINK_LOG_INFO}, {"warn", ZLINK_LOG_WARN},
     {"error", ZLINK_LOG_ERROR}, {"off", ZLINK_LOG_OFF},
@@ -21,13 +26,24 @@ static const cyaml_strval_t log_levels[] = {
 static const cyaml_schema_value_t text_entry = {CYAML_VALUE_STRING(CYAML_FLAG_POINTER, char, 1, TEXT_BYTES)};
 
 static const cyaml_schema_field_t spot_fields[] = {
-    CYAML_FIELD_STRING_PTR("type", REQUIRED, zlink_config_spot_t, type, 1, TYPE_BYTES),
+    CYAML_FIELD_STRING_PTR("type", REQUIRED, zlink_config_spot_t, type, 1, NAME_BYTES),
     TEXT(zlink_config_spot_t, node, REQUIRED),
     CYAML_FIELD_END,
 };
 
 static const cyaml_schema_value_t spot_entry = {
     CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, zlink_config_spot_t, spot_fields)};
+
+static const cyaml_schema_field_t channel_fields[] = {
+    CYAML_FIELD_STRING_PTR("name", REQUIRED, zlink_config_raw_channel_t, name, 1, NAME_BYTES),
+    CYAML_FIELD_ENUM_PTR("role", OPTIONAL | CYAML_FLAG_STRICT, zlink_config_raw_channel_t, role, roles,
+                         CYAML_ARRAY_LEN(roles)),
+    TEXT(zlink_config_raw_channel_t, weight, OPTIONAL),
+    CYAML_FIELD_END,
+};
+
+static const cyaml_schema_value_t channel_entry = {
+    CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, zlink_config_raw_channel_t, channel_fields)};
 
 static const cyaml_schema_field_t tls_fields[] = {
     TEXT(zlink_config_raw_tls_t, ca, REQUIRED),
@@ -75,6 +91,9 @@ static const cyaml_schema_field_t root_fields[] = {
     TEXT(zlink_config_raw_t, control, OPTIONAL),
     CYAML_FIELD_SEQUENCE("modules", OPTIONAL, zlink_config_raw_t, modules, &text_entry, 0, ZLINK_CONFIG_MODULES),
     CYAML_FIELD_SEQUENCE("peers", OPTIONAL, zlink_config_raw_t, peers, &text_entry, 0, ZLINK_CONFIG_PEERS),
+    CYAML_FIELD_ENUM_PTR("object_role", OPTIONAL | CYAML_FLAG_STRICT, zlink_config_raw_t, object_role, roles,
+                         CYAML_ARRAY_LEN(roles)),
+    CYAML_FIELD_SEQUENCE("channels", OPTIONAL, zlink_config_raw_t, channels, &channel_entry, 0, ZLINK_CONFIG_CHANNELS),
     CYAML_FIELD_SEQUENCE("spots", OPTIONAL, zlink_config_raw_t, spots, &spot_entry, 0, ZLINK_CONFIG_SPOTS),
     CYAML_FIELD_ENUM_PTR("transport", OPTIONAL | CYAML_FLAG_STRICT, zlink_config_raw_t, transport, transports,
                          CYAML_ARRAY_LEN(transports)),

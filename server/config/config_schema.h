@@ -43,6 +43,12 @@ typedef struct zlink_config_raw_limits {
     char *io_works;
 } zlink_config_raw_limits_t;
 
+typedef struct zlink_config_raw_channel {
+    char *name;
+    zlink_config_role_t *role;
+    char *weight;
+} zlink_config_raw_channel_t;
+
 typedef struct zlink_config_raw_log {
     zlink_log_level_t *level;
 } zlink_config_raw_log_t;
@@ -57,6 +63,9 @@ typedef struct zlink_config_raw {
     unsigned modules_count;
     char **peers;
     unsigned peers_count;
+    zlink_config_role_t *object_role;
+    zlink_config_raw_channel_t *channels;
+    unsigned channels_count;
     zlink_config_spot_t *spots;
     unsigned spots_count;
     zlink_config_transport_t *transport;

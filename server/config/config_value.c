@@ -130,6 +130,22 @@ bool zlink_config_value_name(const char *text, zlink_refusal_t *why)
     return true;
 }
 
+const char *zlink_config_value_peer(const char *text, zlink_refusal_t *why)
+{
+    const char *at = strchr(text, '@');
+    size_t length = 0;
+
+    if (at == NULL)
+        return text;
+    while (is_name_byte(text[length]))
+        length++;
+    if (text + length != at || length == 0 || length > ZLINK_CONFIG_NODE_ID_BYTES) {
+        zlink_refuse(why, "'%.*s', before the '@', is neither a node's name nor a node id", (int)(at - text), text);
+        return NULL;
+    }
+    return at + 1;
+}
+
 static bool ipv6_host(const char *host, bool *wildcard)
 {
     static const uint8_t any_mapped[16] = {[10] = 0xff, [11] = 0xff};

@@ -14,11 +14,16 @@
 
 #include "base/refusal.h"
 
-#define ZLINK_CONFIG_NAME_BYTES 64 /* a mesh's or node's name */
+#define ZLINK_CONFIG_NAME_BYTES    64  /* a mesh's or node's name */
+#define ZLINK_CONFIG_NODE_ID_BYTES 101 /* a name, '-', and a UUID */
 
 /* Decimal digits without sign or leading zero, from `minimum` to `maximum`. */
 bool zlink_config_value_integer(const char *text, uint64_t minimum, uint64_t maximum, uint64_t *value,
                                 zlink_refusal_t *why);
+
+/* "host:port" or "who@host:port", where `who` is a node's name or its node id. Answers where in the text the address
+ * begins, which is not looked at; NULL for a bad `who`. */
+const char *zlink_config_value_peer(const char *text, zlink_refusal_t *why);
 
 /* A number with its unit: "250ms", "5s", "2m". */
 bool zlink_config_value_duration_ms(const char *text, uint64_t minimum_ms, uint64_t maximum_ms, uint64_t *value_ms,

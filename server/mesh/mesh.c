@@ -11,7 +11,7 @@
 
 ZLINK_COUNTER_DEFINE(timeouts, ZLINK_COUNTER, "zlink.request.timeouts", "Calls to peers whose time was over");
 ZLINK_COUNTER_DEFINE(no_member, ZLINK_COUNTER, "zlink.channel.selection_failures.no_member",
-                     "Calls to a channel that nobody was ever known to serve");
+                     "Calls to a channel that nobody was ever known to serve, or to a node that is not there");
 ZLINK_COUNTER_DEFINE(not_ready, ZLINK_COUNTER, "zlink.channel.selection_failures.not_ready",
                      "Calls to a known channel or node without a ready link");
 
@@ -47,22 +47,34 @@ static void expired(zlink_timer_t *timer)
     zlink_mesh_complete(call->mesh, call, ZLINK_DEADLINE_EXCEEDED, NULL);
 }
 
-static zlink_status_t pick(zlink_mesh_t *mesh, const zlink_outbound_call_t *call, zlink_channel_pick_t *picked)
+/* A node that is named exactly is there now or not known: there is nobody in its place (TR-30). */
+static zlink_status_t find_target(zlink_mesh_t *mesh, const zlink_outbound_call_t *call, zlink_channel_pick_t *picked)
 {
-    zlink_status_t status = ZLINK_UNAVAILABLE;
+    zlink_peer_link_t *link = NULL;
     switch (call->route) {
     case ZLINK_ROUTE_CHANNEL:
-        status = zlink_channel_routes_pick(mesh->routes, call->name, call->exclude_local, picked);
-        break;
+        return zlink_channel_routes_pick(mesh->routes, call->name, call->exclude_local, picked);
     case ZLINK_ROUTE_NODE:
-        picked->link = zlink_mesh_find_peer(mesh, call->node, NULL);
+        link = zlink_mesh_find_peer(mesh, call->node, NULL);
+        break;
+    case ZLINK_ROUTE_EXACT_NODE:
+        link = zlink_mesh_find_life(mesh, call->node, NULL);
         break;
     case ZLINK_ROUTE_LINK:
-        picked->link = zlink_mesh_find_link(mesh, call->link_number);
+        link = zlink_mesh_find_link(mesh, call->link_number);
         break;
     }
-    if (call->route != ZLINK_ROUTE_CHANNEL && picked->link && picked->link->state == ZLINK_LINK_READY)
-        status = ZLINK_OK;
+    bool ready = link && link->state == ZLINK_LINK_READY;
+    if (ready && (call->route == ZLINK_ROUTE_LINK || link->peer.role == ZLINK_ROLE_SERVER)) {
+        picked->link = link;
+        return ZLINK_OK;
+    }
+    return call->route == ZLINK_ROUTE_EXACT_NODE ? ZLINK_NOT_FOUND : ZLINK_UNAVAILABLE;
+}
+
+static zlink_status_t pick(zlink_mesh_t *mesh, const zlink_outbound_call_t *call, zlink_channel_pick_t *picked)
+{
+    zlink_status_t status = find_target(mesh, call, picked);
     if (status == ZLINK_NOT_FOUND)
         zlink_counter_add(&no_member, 1);
     else if (status == ZLINK_UNAVAILABLE)
@@ -121,6 +133,8 @@ bool zlink_mesh_take(zlink_mesh_t *mesh, zlink_outbound_call_t *call)
 {
     bool to_node = call->route == ZLINK_ROUTE_NODE;
     assert(call->one_way && call->route != ZLINK_ROUTE_LINK);
+    if (call->route == ZLINK_ROUTE_EXACT_NODE) /* node ids come and go: there are no gates for them */
+        return false;
     zlink_send_gate_t *gate = zlink_send_gates_take(mesh->gates, to_node ? ZLINK_SEND_TO_NODE : ZLINK_SEND_TO_CHANNEL,
                                                     to_node ? call->node : call->name, call->payload_bytes);
     if (gate)
@@ -160,7 +174,7 @@ static zlink_status_t describe_self(zlink_mesh_t *mesh, zlink_refusal_t *why)
     }
     for (size_t i = 0; i < options->channel_count; i++) {
         strcpy(self->channels[i].name, options->channels[i]);
-        self->channels[i].weight = 100;
+        self->channels[i].weight = options->channel_weights ? options->channel_weights[i] : ZLINK_MESH_WEIGHT_DEFAULT;
     }
     for (size_t i = 0; i < options->spot_type_count; i++)
         strcpy(self->spot_types[i].name, options->spot_types[i]);
@@ -174,6 +188,22 @@ static zlink_status_t describe_self(zlink_mesh_t *mesh, zlink_refusal_t *why)
         zlink_refuse(why, "mesh %s: the names of this node's channels and Spot types do not fit one HELLO: %s",
                      mesh->identity.mesh, zlink_status_name(status));
     return status;
+}
+
+static zlink_status_t route_to_self(zlink_mesh_t *mesh, zlink_refusal_t *why)
+{
+    const zlink_mesh_events_t *events = &mesh->options.events;
+    for (size_t i = 0; i < mesh->self.channel_count; i++) {
+        const zlink_wire_channel_t *channel = &mesh->self.channels[i];
+        zlink_status_t status = zlink_channel_routes_add_local(mesh->routes, channel->name, channel->weight);
+        if (status != ZLINK_OK) {
+            zlink_refuse(why, "mesh %s: out of memory", mesh->identity.mesh);
+            return status;
+        }
+        if (events->own_weight)
+            events->own_weight(events->context, channel->name, channel->weight);
+    }
+    return ZLINK_OK;
 }
 
 /* Replies may go beyond the limit at which senders wait, and one message may be larger than both. */
@@ -225,6 +255,7 @@ static zlink_status_t open_dialers(zlink_mesh_t *mesh, zlink_refusal_t *why)
             .context = dialer,
         };
         dialer->mesh = mesh;
+        dialer->expected = options->expected_peers ? options->expected_peers[i] : NULL;
         mesh->dialer_count = i + 1;
         zlink_status_t status = zlink_dialer_open(mesh->reactor, &dial, &dialer->dialer, why);
         if (status != ZLINK_OK) {
@@ -257,8 +288,8 @@ zlink_status_t zlink_mesh_create(const zlink_mesh_options_t *options, zlink_mesh
         !mesh->scratch_envelope)
         goto no_memory;
     status = describe_self(mesh, why);
-    for (size_t i = 0; status == ZLINK_OK && i < options->channel_count; i++)
-        status = zlink_channel_routes_add_local(mesh->routes, options->channels[i], mesh->self.channels[i].weight);
+    if (status == ZLINK_OK)
+        status = route_to_self(mesh, why);
     if (status == ZLINK_OK)
         status = open_listener(mesh, why);
     if (status == ZLINK_OK)
@@ -287,8 +318,7 @@ void zlink_mesh_drain(zlink_mesh_t *mesh)
     mesh->self.revision++;
     TAILQ_FOREACH(link, &mesh->links, in_mesh)
     {
-        if (link->state == ZLINK_LINK_READY)
-            zlink_mesh_send_update(link);
+        zlink_mesh_tell_revision(link);
     }
 }
 

@@ -46,6 +46,8 @@ typedef struct zlink_mesh_events {
     void (*picked_local)(void *context, zlink_outbound_call_t *call);
     /* How many ready links serve the channel now. */
     void (*members_changed)(void *context, const char *channel, size_t members);
+    /* What this node itself weighs in a channel that it serves: at the start, and after each change. */
+    void (*own_weight)(void *context, const char *channel, uint32_t weight);
     void (*link_ready)(void *context, zlink_peer_link_t *link);
     /* A link that was ready is gone, or (`link` NULL) an attempt to reach `address` failed. */
     void (*link_lost)(void *context, zlink_peer_link_t *link, const char *address, const char *reason);
@@ -57,11 +59,13 @@ typedef struct zlink_mesh_options {
     const zlink_tls_context_t *tls; /* NULL: plain, unauthenticated */
     const zlink_node_identity_t *identity;
     zlink_wire_role_t role;
-    const char *listen;       /* NULL: no listener */
-    const char *const *peers; /* addresses to dial */
+    const char *listen;                /* NULL: no listener */
+    const char *const *peers;          /* addresses to dial */
+    const char *const *expected_peers; /* who is to answer there: a name or a node id; NULL, all or one: anybody */
     size_t peer_count;
-    bool redial;                 /* false: one attempt per address (a tool) */
-    const char *const *channels; /* that this node serves */
+    bool redial;                     /* false: one attempt per address (a tool) */
+    const char *const *channels;     /* that this node serves */
+    const uint32_t *channel_weights; /* as many; NULL: ZLINK_MESH_WEIGHT_DEFAULT each */
     size_t channel_count;
     const char *const *spot_types; /* that it hosts */
     size_t spot_type_count;
@@ -74,14 +78,17 @@ typedef struct zlink_mesh_options {
     zlink_mesh_events_t events;
 } zlink_mesh_options_t;
 
-#define ZLINK_MESH_REPLACED_MAX 16
+#define ZLINK_MESH_WEIGHT_DEFAULT 100u
+#define ZLINK_MESH_REPLACED_MAX   16
 
 /* A configured address. */
 struct zlink_mesh_dialer {
     zlink_mesh_t *mesh;
     zlink_dialer_t *dialer;
+    const char *expected;                            /* name or node id of who is to answer; NULL: anybody */
     zlink_peer_link_t *link;                         /* being opened or open through it */
     char standby_for[ZLINK_WIRE_MESH_BYTES_MAX + 1]; /* the peer's name: a link to it exists that it dialled */
+    bool not_required; /* neither end serves anything: no failure, and no further attempt in this process */
     bool failure_told; /* one line for each time that the peer gets out of reach, not for each attempt */
 };
 
@@ -128,6 +135,11 @@ bool zlink_mesh_take(zlink_mesh_t *mesh, zlink_outbound_call_t *call);
 void zlink_mesh_complete_local(zlink_mesh_t *mesh, uint64_t reply_route_id, zlink_status_t status,
                                const zlink_call_answer_t *answer);
 
+/* Reactor thread. What this node weighs in `channel` from now on, for its own calls and, by an UPDATE on the links that
+ * exist, for everybody else's; calls that were made stay where they are. ZLINK_INVALID_OPERATION over
+ * ZLINK_WIRE_WEIGHT_MAX, ZLINK_NOT_FOUND where this node does not serve the channel. */
+zlink_status_t zlink_mesh_set_weight(zlink_mesh_t *mesh, const char *channel, uint32_t weight);
+
 /* Reactor thread. NULL where the link is gone. */
 zlink_peer_link_t *zlink_mesh_find_link(zlink_mesh_t *mesh, uint64_t number);
 
@@ -157,15 +169,19 @@ void zlink_mesh_complete(zlink_mesh_t *mesh, zlink_outbound_call_t *call, zlink_
 extern const zlink_frame_connection_events_t zlink_mesh_connection_events;
 void zlink_mesh_connecting(zlink_dialer_t *dialer, zlink_stream_t *stream);
 void zlink_mesh_accepted(zlink_listener_t *listener, zlink_stream_t *stream);
-void zlink_mesh_send_update(zlink_peer_link_t *link);
 void zlink_mesh_close_link(zlink_peer_link_t *link, zlink_status_t status, const char *reason);
+
+/* mesh_weights.c: brings a peer that was told an older revision up to date, as soon as it may be told. */
+void zlink_mesh_tell_revision(zlink_peer_link_t *link);
 
 /* mesh_links.c: links from their making to their end, and the routes over them. */
 zlink_peer_link_t *zlink_mesh_make_link(zlink_mesh_t *mesh, zlink_mesh_dialer_t *dialer);
 zlink_status_t zlink_mesh_set_peer(zlink_peer_link_t *link, const zlink_wire_hello_t *peer);
-/* The server of that name; the peer of that node id, whatever its role. */
-zlink_peer_link_t *zlink_mesh_find_life(zlink_mesh_t *mesh, const char *node_id, const zlink_peer_link_t *except);
+/* The peer of that name, which belongs to one process where it serves anything; the peer of that node id, whatever it
+ * is; and that of the two which `peer` would be a second link to. */
 zlink_peer_link_t *zlink_mesh_find_peer(zlink_mesh_t *mesh, const char *name, const zlink_peer_link_t *except);
+zlink_peer_link_t *zlink_mesh_find_life(zlink_mesh_t *mesh, const char *node_id, const zlink_peer_link_t *except);
+zlink_peer_link_t *zlink_mesh_find_same(zlink_peer_link_t *link, const zlink_wire_hello_t *peer);
 void zlink_mesh_link_ready(zlink_peer_link_t *link);
 void zlink_mesh_reroute(zlink_peer_link_t *link, const zlink_wire_update_t *update);
 /* The connection ends in order, and its link with it, now: the peer may take its time to let go of the socket. */

@@ -104,6 +104,8 @@ static zlink_status_t send_self(zlink_link_end_t *end, zlink_frame_kind_t kind, 
     size_t size = 0;
     hello.lane = end->lane;
     hello.link_id = link_id;
+    if (end->link && end->lane == ZLINK_CONNECTION_APPLICATION)
+        end->link->told_revision = hello.revision;
     zlink_status_t status =
         zlink_wire_hello_encode(&hello, mesh->scratch_envelope, ZLINK_FRAME_ENVELOPE_BYTES_MAX, &size);
     if (status == ZLINK_OK)
@@ -119,8 +121,11 @@ static zlink_frame_verdict_t reject(zlink_link_end_t *end, zlink_rejection_t rej
     zlink_frame_prefix_t prefix = {.kind = ZLINK_FRAME_REJECT};
     size_t size = 0;
 
-    zlink_counter_add(&rejected, 1);
-    zlink_log(ZLINK_LOG_WARN, "zlink.peer.rejected",
+    bool not_required = rejection.code == ZLINK_REJECT_NOT_REQUIRED;
+    if (!not_required)
+        zlink_counter_add(&rejected, 1);
+    zlink_log(not_required ? ZLINK_LOG_INFO : ZLINK_LOG_WARN,
+              not_required ? "zlink.peer.not_required" : "zlink.peer.rejected",
               ZLINK_LOG_S("address", zlink_stream_peer_address(zlink_frame_connection_stream(end->connection))),
               ZLINK_LOG_I("code", rejection.code), ZLINK_LOG_S("reason", rejection.reason));
     strcpy(message.reason, rejection.reason);
@@ -133,6 +138,13 @@ static zlink_frame_verdict_t reject(zlink_link_end_t *end, zlink_rejection_t rej
 static const zlink_peer_identity_t *certificate_of(const zlink_link_end_t *end)
 {
     return zlink_stream_peer_identity(zlink_frame_connection_stream(end->connection));
+}
+
+/* A link serves nobody where both ends are object Clients and neither is a member of any channel; a weight of 0 is a
+ * membership, too (TR-11, TR-12). */
+static bool serves_nothing(const zlink_wire_hello_t *node)
+{
+    return node->role == ZLINK_ROLE_CLIENT && node->channel_count == 0;
 }
 
 /* What both sides check of the other's description. True when it may be admitted. */
@@ -151,6 +163,8 @@ static bool description_fits(const zlink_link_end_t *end, const zlink_wire_hello
         *why = (zlink_rejection_t){ZLINK_REJECT_IDENTITY, "the certificate does not allow this node id"};
     else if (strcmp(peer->node_id, mesh->identity.node_id) == 0)
         *why = (zlink_rejection_t){ZLINK_REJECT_DUPLICATE, "a node does not link to itself"};
+    else if (serves_nothing(peer) && serves_nothing(&mesh->self))
+        *why = (zlink_rejection_t){ZLINK_REJECT_NOT_REQUIRED, "neither end serves anything: no link is needed"};
     else if (mesh->draining)
         *why = (zlink_rejection_t){ZLINK_REJECT_NOT_SERVING, "draining"};
     else
@@ -223,7 +237,7 @@ static bool newcomer_wins(zlink_mesh_t *mesh, zlink_peer_link_t *existing, const
         zlink_mesh_close_link(existing, ZLINK_UNAVAILABLE, "the peer has linked anew");
         return true;
     }
-    if (strcmp(peer->node_id, mesh->identity.node_id) > 0 || existing->state == ZLINK_LINK_READY)
+    if (zlink_node_identity_dials(mesh->identity.node_id, peer->node_id) || existing->state == ZLINK_LINK_READY)
         return false;
     strcpy(existing->dialer->standby_for, existing->name);
     zlink_mesh_close_link(existing, ZLINK_UNAVAILABLE, "the peer, whose node id is smaller, dials");
@@ -246,9 +260,7 @@ static zlink_frame_verdict_t admit_application(zlink_link_end_t *end, const zlin
                   ZLINK_LOG_S("refused", peer->node_id), ZLINK_LOG_S("meaning", "two processes run under one name"));
         return reject(end, (zlink_rejection_t){ZLINK_REJECT_IDENTITY, "another process has taken this name over"});
     }
-    /* Any number of clients may share a certificate; a server's name belongs to one process. */
-    zlink_peer_link_t *existing = peer->role == ZLINK_ROLE_CLIENT ? zlink_mesh_find_life(mesh, peer->node_id, link)
-                                                                  : zlink_mesh_find_peer(mesh, link->name, link);
+    zlink_peer_link_t *existing = zlink_mesh_find_same(link, peer);
     if (existing && !newcomer_wins(mesh, existing, peer))
         return reject(end, (zlink_rejection_t){ZLINK_REJECT_DUPLICATE, "there is a link already"});
     if (zlink_mesh_set_peer(link, peer) != ZLINK_OK || send_self(end, ZLINK_FRAME_ADMIT, peer->link_id) != ZLINK_OK)
@@ -298,6 +310,16 @@ static zlink_frame_verdict_t on_hello(zlink_link_end_t *end, const uint8_t *enve
 
 /* ---- the dialer's side ---- */
 
+/* The configuration may say who is to answer at an address, by the name in the certificate or by the node id. Before
+ * the peer has said it, `node_id` is NULL, and the name must be one that the expected id may belong to (TR-13). */
+static bool is_expected(const zlink_mesh_dialer_t *dialer, const char *name, const char *node_id)
+{
+    const char *expected = dialer->expected;
+    if (!expected || strcmp(expected, name) == 0)
+        return true;
+    return node_id ? strcmp(expected, node_id) == 0 : zlink_wire_node_id_belongs_to(expected, name);
+}
+
 static void opened(zlink_frame_connection_t *connection)
 {
     zlink_link_end_t *end = zlink_frame_connection_context(connection);
@@ -309,6 +331,10 @@ static void opened(zlink_frame_connection_t *connection)
     if (!end->dialer || !end->link)
         return;
     if (identity && end->lane == ZLINK_CONNECTION_APPLICATION) {
+        if (!is_expected(end->dialer, identity->name, NULL)) {
+            zlink_mesh_fail(end, ZLINK_REJECTED, "another node than the expected one answers");
+            return;
+        }
         /* The certificate tells who answers before a word is said: a peer that is linked already is left alone. */
         zlink_peer_link_t *existing = zlink_mesh_find_peer(mesh, identity->name, end->link);
         strcpy(end->link->name, identity->name);
@@ -328,7 +354,7 @@ static bool dialled_wins(zlink_peer_link_t *link, zlink_peer_link_t *existing, c
 {
     zlink_mesh_t *mesh = link->mesh;
     bool same_life = strcmp(existing->peer.node_id, peer->node_id) == 0;
-    if (same_life && !existing->dialled && strcmp(mesh->identity.node_id, peer->node_id) > 0) {
+    if (same_life && !existing->dialled && zlink_node_identity_dials(peer->node_id, mesh->identity.node_id)) {
         strcpy(link->dialer->standby_for, link->name);
         zlink_mesh_close_link(link, ZLINK_UNAVAILABLE, "the peer, whose node id is smaller, dials");
         return false;
@@ -351,19 +377,24 @@ static zlink_frame_verdict_t on_admit(zlink_link_end_t *end, const uint8_t *enve
         /* Reaching oneself is how a list of all addresses begins everywhere: not worth redialling. */
         if (why.code == ZLINK_REJECT_DUPLICATE)
             strcpy(end->dialer->standby_for, end->mesh->identity.name);
+        if (why.code == ZLINK_REJECT_NOT_REQUIRED)
+            end->dialer->not_required = true;
         return zlink_mesh_broken(end, why.reason);
     }
     if (peer.lane != end->lane || peer.link_id != link->link_id)
         return zlink_mesh_broken(end, "an ADMIT for another link");
     if (end->lane == ZLINK_CONNECTION_APPLICATION) {
         take_name(link, end, &peer);
-        zlink_peer_link_t *existing = zlink_mesh_find_peer(end->mesh, link->name, link);
+        if (!is_expected(end->dialer, link->name, peer.node_id))
+            return zlink_mesh_broken(end, "another node than the expected one answers");
+        zlink_peer_link_t *existing = zlink_mesh_find_same(link, &peer);
         if (existing && !dialled_wins(link, existing, &peer))
             return ZLINK_FRAME_TAKEN;
         if (zlink_mesh_set_peer(link, &peer) != ZLINK_OK)
             return zlink_mesh_broken(end, "out of memory");
         link->state = ZLINK_LINK_COMPLETING;
         admitted(end);
+        zlink_mesh_tell_revision(link);
         zlink_dialer_connect_now(end->dialer->dialer);
         return ZLINK_FRAME_TAKEN;
     }
@@ -375,6 +406,13 @@ static zlink_frame_verdict_t on_admit(zlink_link_end_t *end, const uint8_t *enve
     return ZLINK_FRAME_TAKEN;
 }
 
+static zlink_log_level_t rejection_level(uint32_t code, bool not_required)
+{
+    if (not_required)
+        return ZLINK_LOG_INFO;
+    return code == ZLINK_REJECT_DUPLICATE ? ZLINK_LOG_DEBUG : ZLINK_LOG_WARN;
+}
+
 static zlink_frame_verdict_t on_reject(zlink_link_end_t *end, const uint8_t *envelope, size_t size)
 {
     zlink_wire_reject_t message;
@@ -383,7 +421,11 @@ static zlink_frame_verdict_t on_reject(zlink_link_end_t *end, const uint8_t *env
         return zlink_mesh_broken(end, reason);
     if (message.code == ZLINK_REJECT_DUPLICATE && strcmp(message.reason, "a node does not link to itself") == 0)
         strcpy(end->dialer->standby_for, end->mesh->identity.name);
-    zlink_log(message.code == ZLINK_REJECT_DUPLICATE ? ZLINK_LOG_DEBUG : ZLINK_LOG_WARN, "zlink.peer.refused_us",
+    /* Only who serves nothing itself has to believe it. */
+    bool not_required = message.code == ZLINK_REJECT_NOT_REQUIRED && serves_nothing(&end->mesh->self);
+    end->dialer->not_required = not_required;
+    zlink_log(rejection_level(message.code, not_required),
+              not_required ? "zlink.peer.not_required" : "zlink.peer.refused_us",
               ZLINK_LOG_S("address", zlink_dialer_address(end->dialer->dialer)), ZLINK_LOG_I("code", message.code),
               ZLINK_LOG_S("reason", message.reason));
     zlink_mesh_fail(end, ZLINK_REJECTED, message.reason);
@@ -391,22 +433,6 @@ static zlink_frame_verdict_t on_reject(zlink_link_end_t *end, const uint8_t *env
 }
 
 /* ---- afterwards ---- */
-
-void zlink_mesh_send_update(zlink_peer_link_t *link)
-{
-    zlink_mesh_t *mesh = link->mesh;
-    zlink_frame_prefix_t prefix = {.kind = ZLINK_FRAME_UPDATE};
-    zlink_wire_update_t update = {
-        .revision = mesh->self.revision,
-        .draining = mesh->self.draining,
-        .channels = mesh->self.channels,
-        .channel_count = mesh->self.channel_count,
-    };
-    size_t size = 0;
-    if (zlink_wire_update_encode(&update, mesh->scratch_envelope, ZLINK_FRAME_ENVELOPE_BYTES_MAX, &size) == ZLINK_OK)
-        zlink_frame_connection_send_forced(link->ends[ZLINK_CONNECTION_APPLICATION]->connection, &prefix,
-                                           mesh->scratch_envelope, (uint32_t)size, NULL, 0);
-}
 
 /* The same revision again with the same content changes nothing; an older one, or other channels, is an error (TR-27).
  */
@@ -436,6 +462,35 @@ static zlink_frame_verdict_t on_update(zlink_link_end_t *end, const uint8_t *env
     return ZLINK_FRAME_TAKEN;
 }
 
+static bool same_channels(const zlink_wire_hello_t *peer, const zlink_wire_hello_t *again)
+{
+    if (again->channel_count != peer->channel_count)
+        return false;
+    for (size_t i = 0; i < again->channel_count; i++)
+        if (strcmp(again->channels[i].name, peer->channels[i].name) != 0 ||
+            again->channels[i].weight != peer->channels[i].weight)
+            return false;
+    return true;
+}
+
+/* A HELLO or ADMIT that says again what is known changes nothing: no state, no liveness, no answer (TR-29). What UPDATE
+ * changes can be compared on the connection that carries UPDATE only: on the other one it may come first. */
+static zlink_frame_verdict_t on_repeated(zlink_link_end_t *end, const uint8_t *envelope, size_t size)
+{
+    const zlink_wire_hello_t *peer = &end->link->peer;
+    const char *reason = "bad HELLO";
+    zlink_wire_hello_t again;
+    if (decode_peer(end->mesh, envelope, size, &again, &reason) != ZLINK_OK)
+        return zlink_mesh_broken(end, reason);
+    bool same = again.protocol_major == peer->protocol_major && strcmp(again.mesh, peer->mesh) == 0 &&
+                strcmp(again.node_id, peer->node_id) == 0 && again.lane == end->lane &&
+                again.link_id == end->link->link_id && again.generation == peer->generation &&
+                again.role == peer->role && again.max_body_bytes == peer->max_body_bytes;
+    if (same && end->lane == ZLINK_CONNECTION_APPLICATION)
+        same = again.revision == peer->revision && again.draining == peer->draining && same_channels(peer, &again);
+    return same ? ZLINK_FRAME_TAKEN : zlink_mesh_broken(end, "a second description that differs from the first");
+}
+
 static zlink_frame_verdict_t on_frame(zlink_frame_connection_t *connection, const zlink_frame_prefix_t *prefix,
                                       const uint8_t *envelope, const uint8_t *payload, size_t payload_bytes)
 {
@@ -444,6 +499,8 @@ static zlink_frame_verdict_t on_frame(zlink_frame_connection_t *connection, cons
         return ZLINK_FRAME_TAKEN; /* what still comes in finds nobody */
     if (end->admitted && prefix->kind == ZLINK_FRAME_UPDATE && end->lane == ZLINK_CONNECTION_APPLICATION)
         return on_update(end, envelope, prefix->envelope_bytes);
+    if (end->admitted && prefix->kind == (end->dialer ? ZLINK_FRAME_ADMIT : ZLINK_FRAME_HELLO))
+        return on_repeated(end, envelope, prefix->envelope_bytes);
     if (end->admitted)
         return zlink_mesh_on_frame(end, prefix, envelope, payload, payload_bytes);
     if (!end->dialer && prefix->kind == ZLINK_FRAME_HELLO)

@@ -58,12 +58,18 @@ zlink_status_t zlink_mesh_set_peer(zlink_peer_link_t *link, const zlink_wire_hel
     return ZLINK_OK;
 }
 
+/* Of whom it is not known yet, too. Clients that serve nothing may share a certificate. */
+static bool owns_its_name(const zlink_wire_hello_t *peer)
+{
+    return peer->role != ZLINK_ROLE_CLIENT || peer->channel_count > 0;
+}
+
 zlink_peer_link_t *zlink_mesh_find_peer(zlink_mesh_t *mesh, const char *name, const zlink_peer_link_t *except)
 {
     zlink_peer_link_t *link;
     TAILQ_FOREACH(link, &mesh->links, in_mesh)
     {
-        if (link != except && link->state != ZLINK_LINK_CLOSING && link->peer.role != ZLINK_ROLE_CLIENT &&
+        if (link != except && link->state != ZLINK_LINK_CLOSING && owns_its_name(&link->peer) &&
             strcmp(link->name, name) == 0)
             return link;
     }
@@ -81,12 +87,18 @@ zlink_peer_link_t *zlink_mesh_find_life(zlink_mesh_t *mesh, const char *node_id,
     return NULL;
 }
 
+zlink_peer_link_t *zlink_mesh_find_same(zlink_peer_link_t *link, const zlink_wire_hello_t *peer)
+{
+    return owns_its_name(peer) ? zlink_mesh_find_peer(link->mesh, link->name, link)
+                               : zlink_mesh_find_life(link->mesh, peer->node_id, link);
+}
+
 /* ---- routes ---- */
 
 static zlink_status_t join_route(zlink_peer_link_t *link, const zlink_wire_channel_t *channel)
 {
     zlink_channel_routes_t *routes = link->mesh->routes;
-    if (link->state != ZLINK_LINK_READY || link->peer.role != ZLINK_ROLE_SERVER)
+    if (link->state != ZLINK_LINK_READY)
         return ZLINK_OK;
     if (link->peer.draining) /* known, but not to be had now (TR-32) */
         return zlink_channel_routes_know(routes, channel->name);
@@ -184,7 +196,8 @@ static void end_calls(zlink_peer_link_t *link, zlink_status_t status)
 static void tell_failure(const zlink_peer_link_t *link, zlink_status_t status, const char *reason)
 {
     zlink_mesh_dialer_t *dialer = link->dialer;
-    if (!dialer || !dialer->dialer || dialer->failure_told || dialer->standby_for[0] || link->mesh->draining)
+    if (!dialer || !dialer->dialer || dialer->failure_told || dialer->standby_for[0] || dialer->not_required ||
+        link->mesh->draining)
         return;
     dialer->failure_told = true;
     zlink_log(ZLINK_LOG_WARN, "zlink.peer.unreachable", ZLINK_LOG_S("address", zlink_dialer_address(dialer->dialer)),
@@ -262,7 +275,7 @@ static void link_gone(zlink_peer_link_t *link)
 {
     zlink_mesh_t *mesh = link->mesh;
     zlink_mesh_dialer_t *dialer = link->dialer;
-    bool wanted = dialer && dialer->dialer && !mesh->draining && mesh->options.redial;
+    bool wanted = dialer && dialer->dialer && !dialer->not_required && !mesh->draining && mesh->options.redial;
 
     TAILQ_REMOVE(&mesh->links, link, in_mesh);
     HASH_DELETE(by_number, mesh->by_number, link);

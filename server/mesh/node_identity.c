@@ -41,3 +41,8 @@ zlink_status_t zlink_node_identity_make(zlink_node_identity_t *identity, const c
     } while (identity->generation == 0);
     return ZLINK_OK;
 }
+
+bool zlink_node_identity_dials(const char *own_node_id, const char *peer_node_id)
+{
+    return strcmp(own_node_id, peer_node_id) < 0; /* strcmp compares unsigned bytes */
+}

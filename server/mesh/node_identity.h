@@ -4,6 +4,7 @@
 #ifndef ZLINK_SERVER_NODE_IDENTITY_H
 #define ZLINK_SERVER_NODE_IDENTITY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <zlink/status.h>
@@ -19,6 +20,9 @@ typedef struct zlink_node_identity {
 
 /* Names of at most 64 bytes. ZLINK_INTERNAL_FAILURE where the kernel gives no random bytes. */
 zlink_status_t zlink_node_identity_make(zlink_node_identity_t *identity, const char *mesh, const char *name);
+
+/* Of two nodes that know of each other the one dials whose node id is smaller, byte by byte (TR-9). */
+bool zlink_node_identity_dials(const char *own_node_id, const char *peer_node_id);
 
 /* A random number that is not 0. */
 zlink_status_t zlink_random_nonzero(uint64_t *number);

@@ -27,6 +27,7 @@ typedef struct zlink_send_gate zlink_send_gate_t;
 typedef enum zlink_call_route {
     ZLINK_ROUTE_CHANNEL = 0, /* one ready member of the channel `name`, this node included */
     ZLINK_ROUTE_NODE,        /* the ready peer of the name `node` */
+    ZLINK_ROUTE_EXACT_NODE,  /* the ready peer of the node id `node`, and no other life of it */
     ZLINK_ROUTE_LINK,        /* the link of the number `link_number` */
 } zlink_call_route_t;
 
@@ -49,7 +50,7 @@ struct zlink_outbound_call {
     uint64_t link_number;
     zlink_target_kind_t target;
     const char *name;
-    const char *spot_id; /* "" for a channel */
+    const char *spot_id; /* "" but for a Spot */
     const char *packet;
     const uint8_t *payload;
     size_t payload_bytes;

@@ -60,6 +60,7 @@ struct zlink_peer_link {
 
     /* What the peer said of itself; lists are the link's own copies. `name` comes from its certificate. */
     zlink_wire_hello_t peer;
+    uint64_t told_revision; /* the newest of this node's that the peer was told */
     char name[ZLINK_WIRE_MESH_BYTES_MAX + 1];
 
     struct zlink_outbound_calls calls;   /* registered, submitted, not answered */

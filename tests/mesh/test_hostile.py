@@ -1,7 +1,8 @@
 """What strangers may try at the door of a node, and that nobody inside notices.
 
 Latencies of an undisturbed link are measured and printed. They are no verdict on a machine that others use, too; the
-tests fail only where a call takes longer than the deadline by which a peer counts as dead.
+tests fail only where a call takes longer than the deadline by which a peer counts as dead, or where the same link in the
+same run fares much worse than without the disturbance, again and again.
 """
 import json
 import os
@@ -539,7 +540,7 @@ def join(name, lane, link):
     sessions[name] = one.session
     return one
 
-def work(names, turn):
+def work(names):
     while True:
         try:
             name = names.get_nowait()
@@ -559,77 +560,97 @@ def work(names, turn):
                 if attempt == 4:
                     problems.append(f"{name}: {error!r}")
 
-for turn in range(2):
+for line in sys.stdin:  # "join": anew, with full handshakes; "reconnect": with the tickets from before
     for ends in held.values():  # all at once
         for one in ends:
             one.close()
     held = {}
+    if line.strip() == "join":
+        sessions.clear()
     names = queue.Queue()
     for name in plan:
         names.put(name)
-    threads = [threading.Thread(target=work, args=(names, turn)) for _ in range(len(plan))]
+    threads = [threading.Thread(target=work, args=(names,)) for _ in range(len(plan))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     print(json.dumps({"joined": len(held), "problems": problems[:3]}), flush=True)
-    sys.stdin.readline()
 '''
 
 
-def storm(mesh, node, bystander, plan, told):
-    """All peers come to `node` at once, go at once and come again; answers the bystander's latency during each."""
-    measured = []
-    process = subprocess.Popen([sys.executable, "-c", PEERS, str(node.port), plan,
-                                os.path.join(os.path.dirname(harness.HERE), "wire_client")], stdin=subprocess.PIPE,
-                               stdout=subprocess.PIPE, preexec_fn=harness._die_with_parent)
-    mesh._closing.append(process)
-    os.set_blocking(process.stdout.fileno(), False)
-    for _ in range(2):
-        said = []
+def out_of_the_way():
+    """The peers have machines of their own in earnest: here they get the time that nobody else wants."""
+    harness._die_with_parent()
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+
+
+class Storm:
+    """Peers that all come to a node at once, in a process of their own."""
+
+    def __init__(self, mesh, node, plan, count):
+        self.node, self.count = node, count
+        self.process = subprocess.Popen([sys.executable, "-c", PEERS, str(node.port), plan,
+                                         os.path.join(os.path.dirname(harness.HERE), "wire_client")],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=out_of_the_way)
+        mesh._closing.append(self.process)
+        os.set_blocking(self.process.stdout.fileno(), False)
+
+    def turn(self, what, bystander):
+        """The bystander's latency during it. All peers are linked afterwards."""
+        said, resumed = [], self.node.counter(RESUMED)
+        self.process.stdin.write(f"{what}\n".encode())
+        self.process.stdin.flush()
 
         def done():
-            said.append(process.stdout.read() or b"")
-            return b"\n" in b"".join(said) or process.poll() is not None
+            said.append(self.process.stdout.read() or b"")
+            return b"\n" in b"".join(said) or self.process.poll() is not None
 
-        measured.append(bystander.measure(0.5, done))
-        told(json.loads(b"".join(said) or b'{"joined": 0}'))
-        process.stdin.write(b"\n")
-        process.stdin.flush()
-    process.wait()
-    return measured
+        during = bystander.measure(0, done)
+        answer = json.loads(b"".join(said) or b'{"joined": 0}')
+        equal(answer["joined"], self.count, f"peers that joined ({answer})")
+        resumed = self.node.counter(RESUMED) - resumed
+        wanted = self.count if what == "join" else 2 * self.count  # the second connection of a link at least
+        check(resumed >= wanted, f"{resumed} of {2 * self.count} handshakes were resumed at {what}")
+        return during
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
 
 
-# 200 peers come at once, go at once and come again at once: all are linked, and the one from before keeps its link. How
-# much of its latency is the node's, and how much that of processors which 200 clients use, too, shows the same storm at
-# another node.
-@limit(90)
+# 200 peers come at once, go at once and come again at once: all are linked, and the link from before hardly feels it.
+# What it would feel of processors that 200 peers use, too, the same storm at another node shows: the median of what the
+# storm at its own node makes of that counts, so that neither the machine's speed nor its other work decides.
+@limit(250)
 def test_two_hundred_peers_reconnect_at_once(mesh):
     count = 40 if mesh.sanitized else 200
     node, other = mesh.node("a"), mesh.node("other", ())
     bystander = Bystander(mesh, node)
     with open(mesh.path("plan.json"), "w", encoding="ascii") as file:
         json.dump({f"p{index}": mesh.certificate(f"p{index}", "client") for index in range(count)}, file)
-    before, memory, resumed = bystander.measure(1.0), resident_bytes(node), []
-    elsewhere = storm(mesh, other, bystander, mesh.path("plan.json"),
-                      lambda answer: equal(answer["joined"], count, f"peers at the other node ({answer})"))
-
-    def told(answer):
-        equal(answer["joined"], count, f"peers that joined ({answer})")
-        wait_until(lambda: node.counter("zlink.mesh_node.peers.ready") == count + 1,
-                   lambda: f"{node.counter('zlink.mesh_node.peers.ready')} ready links")
-        resumed.append(node.counter(RESUMED))
-
-    during = storm(mesh, node, bystander, mesh.path("plan.json"), told)
-    for index, turn in enumerate(("join", "reconnect")):
-        tell(f"{count} peers {turn} another node", before, elsewhere[index])
-        tell(f"{count} peers {turn}", before, during[index])
-    print(f"    resumed handshakes: {resumed[0]}, then {resumed[1] - resumed[0]} of {2 * count}", flush=True)
-    check(resumed[0] >= count and resumed[1] - resumed[0] >= 2 * count, "resumed handshakes")
+    before, memory = bystander.measure(1.0), resident_bytes(node)
+    here, elsewhere = (Storm(mesh, which, mesh.path("plan.json"), count) for which in (node, other))
+    ratios = {"join": [], "reconnect": []}
+    for _ in range(3):
+        for what, several in ratios.items():
+            during_other, during = elsewhere.turn(what, bystander), here.turn(what, bystander)
+            tell(f"{count} peers {what} another node", before, during_other)
+            tell(f"{count} peers {what}", before, during)
+            several.append(during[1] / during_other[1])
+            wait_until(lambda: node.counter("zlink.mesh_node.peers.ready") == count + 1,
+                       lambda: f"{node.counter('zlink.mesh_node.peers.ready')} ready links")
     grown = resident_bytes(node) - memory
+    for storm in here, elsewhere:
+        storm.end()
+    bystander.nothing_is_left()
+    for what, several in ratios.items():
+        ratio = sorted(several)[len(several) // 2]
+        print(f"    {what}: p99 x {ratio:.1f} of what it is with the storm elsewhere, in the median", flush=True)
+        if not mesh.sanitized:
+            check(ratio <= 2, f"p99 of another link grows by {ratio:.1f} while {count} peers {what}")
     if not mesh.sanitized:
         check(grown < 128 * 2**20, f"{grown} bytes more for {count} peers")
-    bystander.nothing_is_left()
 
 
 if __name__ == "__main__":

@@ -1,73 +1,94 @@
 /*
- * How workers sleep: posters put queues into the workers' ready rings, workers take their own, steal, or park on a futex.
- * A queue is movable or pinned; whoever runs one may be busy for ever. README.md says which code each step stands for.
+ * How workers sleep: posters put queues into the workers' ready rings; workers take their own, steal, or park on a futex.
+ * A queue is movable or pinned; whoever runs one may be busy for ever, so that nothing is owed to its luck. README.md
+ * says which code each step stands for.
  *
  * Shown: where nothing moves any more, no queue stands in the ring of a worker that sleeps, and no movable one anywhere
- * as long as a worker sleeps. With STOPPER: whoever parks while the pool stops wakes up, too.
+ * while a worker sleeps. With STOPPER: whoever parks while the pool stops wakes up, too.
  */
 #ifndef WORKERS
-#define WORKERS 3
+#define WORKERS 2
 #endif
 #ifndef POSTERS
 #define POSTERS 3
 #endif
-#define BUSY_MAX (WORKERS - 1) /* so that one is free to look */
+#ifndef SELF_POSTS
+#define SELF_POSTS 0 /* queues that become ready on a turn of their worker */
+#endif
 #ifndef SPURIOUS
 #define SPURIOUS 0 /* ends of a sleep that nobody asked for */
 #endif
+#define BUSY_MAX (WORKERS - 1) /* so that one is free to look */
+#define NOBODY   255
 
-byte movable[WORKERS];
+byte inbox[WORKERS];    /* movable ones: as they came … */
+byte round[WORKERS];    /* … and within a thief's reach one by one */
 byte pinned[WORKERS];
 bool sleeping[WORKERS]; /* the word of the futex */
 bool in_futex[WORKERS];
 byte idle;
 bool searching;
 bool stopping;
+byte watchman = NOBODY;
 
-byte busy_for_ever, spurious, posted, taken, ended;
+byte busy_for_ever, self_posts, spurious, ended;
 bool busy[WORKERS];
 
-#define OWN(w)            (movable[w] + pinned[w] > 0)
-#define OTHER(w, i)       ((w + i) % WORKERS)
+#ifdef BROKEN_LEAVES_HOME_OUT
+#define LAST_CALLED (WORKERS - 1)
+#else
+#define LAST_CALLED WORKERS
+#endif
+#define OTHER(w, i)     ((w + i) % WORKERS)
+#define MOVABLE(w)      (inbox[w] + round[w] > 0)
+#define ANYTHING_STANDS (inbox[0] + round[0] + inbox[1] + round[1] > 0)
 
-/* The ready ring, of which only this is used: what goes in, what comes out, and that a look sees either. */
+/* ---- the ready ring: ready_ring.c ---- */
+
 inline ring_push(w, pin)
 {
     atomic {
+        behind = inbox[w] > 0;
         if
         :: pin -> pinned[w]++
-        :: else -> movable[w]++
-        fi;
-        posted++
-    }
-}
-
-inline ring_pop(w, got)
-{
-    atomic {
-        got = true;
-        if
-        :: movable[w] > 0 -> movable[w]--
-        :: pinned[w] > 0 -> pinned[w]--
-        :: else -> got = false
+        :: else -> inbox[w]++
         fi
     }
 }
 
-inline ring_steal(w, got)
+/* One from the round, or the whole inbox: the first for the taker, the rest becomes its round; between the two it
+ * stands nowhere. */
+inline take_movable(w)
 {
-    atomic {
-        got = movable[w] > 0;
+    d_step {
+        rest = 0;
         if
-        :: got -> movable[w]--
-        :: else
+        :: round[w] > 0 ->
+            round[w]--;
+            got = true
+        :: else ->
+            got = inbox[w] > 0;
+            rest = (got -> inbox[w] - 1 : 0);
+            inbox[w] = 0
         fi
+    };
+    if
+    :: rest > 0 -> round[me] = rest
+    :: else
+    fi
+}
+
+inline take_pinned()
+{
+    d_step {
+        got = pinned[me] > 0;
+        pinned[me] = (got -> pinned[me] - 1 : 0)
     }
 }
 
 /* ---- waking: worker.c ---- */
 
-inline wake(w, woke)
+inline wake(w)
 {
     atomic {
         woke = sleeping[w];
@@ -79,19 +100,18 @@ inline wake(w, woke)
     fi
 }
 
-inline wake_one_idle(but, woke)
+inline wake_one_idle(home)
 {
     woke = false;
     n = 1;
     do
-    :: n < WORKERS ->
+    :: atomic {
+            n <= LAST_CALLED && !woke ->
+            woke = sleeping[OTHER(home, n)];
+            sleeping[OTHER(home, n)] = false
+        };
         if
-        :: sleeping[OTHER(but, n)] ->
-            wake(OTHER(but, n), woke);
-            if
-            :: woke -> break
-            :: else
-            fi
+        :: woke -> in_futex[OTHER(home, n)] = false
         :: else
         fi;
         n++
@@ -99,19 +119,16 @@ inline wake_one_idle(but, woke)
     od
 }
 
-inline anybody_sleeps(but, found)
+inline anybody_sleeps(home)
 {
-    found = false;
+    woke = false;
     n = 1;
     do
-    :: n < WORKERS ->
-        if
-        :: sleeping[OTHER(but, n)] ->
-            found = true;
-            break
-        :: else
-        fi;
-        n++
+    :: atomic {
+            n <= LAST_CALLED && !woke ->
+            woke = sleeping[OTHER(home, n)];
+            n++
+        }
     :: else -> break
     od
 }
@@ -130,7 +147,7 @@ inline call_thief(home)
             :: else -> searching = true
             fi
         };
-        wake_one_idle(home, woke);
+        wake_one_idle(home);
         if
         :: woke -> break
         :: else
@@ -139,12 +156,13 @@ inline call_thief(home)
 #ifdef BROKEN_SEARCH_FORGOTTEN
         break;
 #endif
-        anybody_sleeps(home, woke);
+        anybody_sleeps(home);
         if
         :: !woke -> break
         :: else
         fi
-    od
+    od;
+    n = 0
 }
 
 /* ---- posters ---- */
@@ -153,13 +171,18 @@ inline call_thief(home)
 active [POSTERS] proctype poster()
 {
     byte home, n;
-    bool woke, pin;
+    bool woke, pin, behind;
 
-    select(home : 0 .. WORKERS - 1);
-    if
-    :: pin = true
-    :: pin = false
-    fi;
+    atomic {
+        if
+        :: _pid == 0 -> home = 0
+        :: else -> select(home : 0 .. WORKERS - 1)
+        fi;
+        if
+        :: pin = true
+        :: pin = false
+        fi
+    };
 #ifdef BROKEN_LOOK_BEFORE_PUSH
     woke = sleeping[home];
     ring_push(home, pin);
@@ -170,7 +193,7 @@ active [POSTERS] proctype poster()
     if
     :: sleeping[home] ->
 #endif
-        wake(home, woke);
+        wake(home);
         if
         :: woke -> goto done
         :: else
@@ -178,7 +201,7 @@ active [POSTERS] proctype poster()
     :: else
     fi;
     if
-    :: movable[home] > 0 -> call_thief(home)
+    :: !pin -> call_thief(home)
     :: else
     fi;
 done:
@@ -191,69 +214,104 @@ active proctype stopper()
     bool woke;
 
     stopping = true;
-    n = 0;
     do
     :: n < WORKERS ->
-        wake(n, woke);
+        wake(n);
         n++
     :: else -> break
-    od;
-    n = 0
+    od
 }
 #endif
 
 /* ---- workers ---- */
 
-inline anything_to_steal(found)
+inline anything_to_steal()
 {
-    found = false;
-    n = 1;
-    do
-    :: n < WORKERS ->
-        if
-        :: movable[OTHER(me, n)] > 0 ->
-            found = true;
-            break
-        :: else
-        fi;
-        n++
-    :: else -> break
-    od
+    d_step {
+        got = false;
+        n = 1;
+        do
+        :: n < WORKERS ->
+            got = got || MOVABLE(OTHER(me, n));
+            n++
+        :: else -> break
+        od;
+        n = 0
+    }
+}
+
+/* What it was woken for may be another queue than the one that it takes. */
+inline pass_on()
+{
+    d_step {
+        victim = NOBODY;
+        i = 0;
+        do
+        :: i < WORKERS ->
+            if
+            :: victim == NOBODY && MOVABLE(OTHER(me, i)) -> victim = OTHER(me, i)
+            :: else
+            fi;
+            i++
+        :: else -> break
+        od;
+        i = 0
+    };
+    if
+    :: victim != NOBODY -> call_thief(victim)
+    :: else
+    fi
+}
+
+/* A queue becomes ready on a turn of this worker and stays with it. */
+inline ready_here()
+{
+    ring_push(me, false);
+    if
+    :: !behind && round[me] == 0 && pinned[me] == 0 && watchman != NOBODY -> skip /* it is nearly done */
+    :: true -> call_thief(me)
+    fi
 }
 
 active [WORKERS] proctype worker()
 {
     byte me = _pid % WORKERS;
-    byte i, n, victim;
-    bool got, woke;
+    byte i, n, rest, victim;
+    bool got, woke, behind, search, on_watch;
 
 find_work:
-    ring_pop(me, got);
+    /* pop */
+    take_movable(me);
+    if
+    :: got ->
+        if
+        :: rest > 0 -> call_thief(me)
+        :: else
+        fi;
+        goto take
+    :: else
+    fi;
+    take_pinned();
     if
     :: got -> goto take
     :: else
     fi;
+
+    /* steal */
     i = 1;
     do
     :: i < WORKERS ->
         victim = OTHER(me, i);
-        ring_steal(victim, got);
+        take_movable(victim);
         if
         :: got ->
-#ifndef BROKEN_THIEF_TELLS_NOBODY
-            if
-            :: movable[victim] > 0 -> call_thief(victim)
-            :: else
-            fi;
-#endif
+            search = true;
             goto take
         :: else
         fi;
         i++
     :: else -> break
     od;
-    i = 0;
-    victim = 0;
     if
     :: stopping ->
         ended++;
@@ -262,17 +320,34 @@ find_work:
     fi;
 
     /* park */
-    idle++;
+    atomic {
+        idle++;
+        on_watch = SELF_POSTS > 0 && idle < WORKERS;
+        i = 0;
+        rest = 0;
+        victim = 0;
+        search = true
+    };
 #ifdef BROKEN_LOOK_BEFORE_SLEEP
-    got = OWN(me);
+    got = inbox[me] + round[me] + pinned[me] > 0;
     sleeping[me] = true;
 #else
     sleeping[me] = true;
-    got = OWN(me);
+#endif
+#if SELF_POSTS > 0
+    atomic {
+        if
+        :: on_watch && watchman == NOBODY -> watchman = me
+        :: else -> on_watch = false
+        fi
+    };
+#endif
+#ifndef BROKEN_LOOK_BEFORE_SLEEP
+    got = inbox[me] + round[me] + pinned[me] > 0;
 #endif
     if
     :: !got ->
-        anything_to_steal(got);
+        anything_to_steal();
         if
         :: !got && !stopping ->
             atomic {
@@ -281,6 +356,7 @@ find_work:
 end:
             if
             :: !in_futex[me]
+            :: on_watch && in_futex[me] && ANYTHING_STANDS -> in_futex[me] = false /* its time is over */
             :: spurious < SPURIOUS && in_futex[me] ->
                 atomic {
                     spurious++;
@@ -297,13 +373,45 @@ end:
     :: searching -> searching = false
     :: else
     fi;
+    if
+    :: on_watch ->
+        on_watch = false;
+        watchman = NOBODY;
+        if
+        :: inbox[me] + round[me] + pinned[me] > 0 ->
+            anything_to_steal();
+            if
+            :: got -> call_thief(me)
+            :: else
+            fi
+        :: else
+        fi
+    :: else
+    fi;
     goto find_work;
 
 take:
-    taken++;
-    i = 0;
-    victim = 0;
-    n = 0;
+#ifdef BROKEN_PASSES_NOTHING_ON
+    search = false;
+#endif
+    if
+    :: search && idle > 0 -> pass_on()
+    :: else
+    fi;
+    atomic {
+        i = 0;
+        victim = 0;
+        n = 0;
+        rest = 0;
+        search = false
+    };
+    do
+    :: self_posts < SELF_POSTS ->
+        self_posts++;
+        ready_here()
+    :: true -> break
+    od;
+    behind = false;
     if
     :: true
     :: atomic {
@@ -329,11 +437,10 @@ active proctype judge()
 #ifdef STOPPER
     assert(ended == WORKERS);
 #else
-    w = 0;
     do
     :: w < WORKERS ->
-        assert(busy[w] || !OWN(w));
-        assert(movable[w] == 0); /* BUSY_MAX leaves somebody who sleeps */
+        assert(busy[w] || pinned[w] == 0);
+        assert(!MOVABLE(w)); /* BUSY_MAX leaves somebody who sleeps */
         w++
     :: else -> break
     od

@@ -49,7 +49,7 @@ static zlink_status_t short_handler(zlink_turn_t *turn)
 {
     record_t *record = record_of(turn);
 
-    zlink_check(turn->owner == &record->channel->executor && !turn->yield_offered);
+    zlink_check(turn->owner == &record->channel->executor.owner && turn->yield == ZLINK_YIELD_NOT_OFFERED);
     note(record->channel, record->letter);
     return ZLINK_OK;
 }

@@ -17,10 +17,10 @@ typedef struct field {
     }
 
 static const field_t must_be_positive[] = {
-    FIELD(application_message_capacity, false, 16777215),
-    FIELD(application_byte_capacity, true, (UINT64_C(1) << 38) - 1),
-    FIELD(lifecycle_message_capacity, false, 16777215),
-    FIELD(lifecycle_byte_capacity, true, (UINT64_C(1) << 38) - 1),
+    FIELD(application_message_capacity, false, 15728639),
+    FIELD(application_byte_capacity, true, UINT64_C(1) << 37),
+    FIELD(lifecycle_message_capacity, false, 15728639),
+    FIELD(lifecycle_byte_capacity, true, UINT64_C(1) << 37),
     FIELD(lifecycle_burst_limit, false, UINT32_MAX),
     FIELD(owner_time_budget_ms, false, UINT32_MAX),
 };
@@ -80,7 +80,7 @@ static void test_ex94_what_does_not_fit_is_refused_by_name(void **state)
     }
 }
 
-/* EX-94: the fixed cost is the one value that may be 0, and any other. */
+/* EX-94: the fixed cost is the one value that may be 0. It is bounded, because member Actors' turns reserve it unasked. */
 static void test_ex94_a_fixed_cost_of_zero_is_allowed(void **state)
 {
     zlink_execution_lane_policy_t policy = zlink_execution_lane_policy_default;
@@ -88,8 +88,10 @@ static void test_ex94_a_fixed_cost_of_zero_is_allowed(void **state)
     (void)state;
     policy.fixed_work_byte_cost = 0;
     expect_valid(policy);
-    policy.fixed_work_byte_cost = UINT32_MAX;
+    policy.fixed_work_byte_cost = 65536;
     expect_valid(policy);
+    policy.fixed_work_byte_cost = 65537;
+    expect_refused(policy, "fixed_work_byte_cost");
 }
 
 /* EX-94: of several bad fields the first is named, so that the line does not change from run to run. */

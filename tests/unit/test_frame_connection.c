@@ -9,6 +9,7 @@
 
 #include "base/container_of.h"
 #include "base/counters.h"
+#include "base/memory.h"
 #include "net/frame_connection.h"
 
 extern zlink_counter_t zlink_counter_net_bytes_received;
@@ -22,7 +23,9 @@ typedef struct peer {
     _Atomic bool put_off;                 /* answer ZLINK_FRAME_WAIT */
     _Atomic bool broken;                  /* answer ZLINK_FRAME_BROKEN */
     bool live;                            /* start liveness when opened */
-    uint64_t digest;                      /* of everything taken, in order */
+    bool take;                            /* each payload with its memory, where it is offered */
+    _Atomic size_t taken;
+    uint64_t digest; /* of everything taken, in order */
     sem_t opened;
     sem_t closed;
     zlink_status_t status;
@@ -61,7 +64,13 @@ static zlink_frame_verdict_t peer_frame(zlink_frame_connection_t *connection, co
     digest_add(&peer->digest, &prefix->kind, 1);
     digest_add(&peer->digest, &prefix->reply_route_id, sizeof(prefix->reply_route_id));
     digest_add(&peer->digest, &prefix->envelope_bytes, sizeof(prefix->envelope_bytes));
+    void *memory = NULL;
+    if (peer->take) {
+        memory = zlink_frame_connection_take_payload(connection, payload, payload_bytes);
+        atomic_fetch_add(&peer->taken, memory != NULL);
+    }
     digest_add(&peer->digest, envelope, prefix->body_bytes);
+    zlink_free(memory);
     atomic_fetch_add(&peer->frames, 1);
     return ZLINK_FRAME_TAKEN;
 }
@@ -714,6 +723,46 @@ static void test_frame_of_megabytes(void **state)
     free(bytes);
 }
 
+/* Large payloads go away with the memory that they lie in, small ones between them are copied; nothing is lost, also
+ * not when a backlog has gathered, and the large ones that come alone are really taken. */
+static void test_frame_payload_is_taken_with_its_memory(void **state)
+{
+    static const uint32_t sizes[] = {100000, 0, 40000, 3, 200000, 16384, 16383, 65536, 1000, 500000, 20, 30};
+    enum { COUNT = sizeof(sizes) / sizeof(sizes[0]), ROUNDS = 6 };
+    uint8_t *bytes = pattern_make(9, ZLINK_FRAME_PREFIX_BYTES + 500000);
+    const uint64_t no_route = 0;
+    const uint32_t no_envelope = 0;
+    uint64_t expected = 0;
+    peer_t peer;
+    node_t node;
+    int fd;
+
+    (void)state;
+    node_open(&node, &peer, 1);
+    fd = node_connect(&node, &peer);
+    peer.take = true;
+    for (size_t i = 0; i < COUNT * ROUNDS; i++) {
+        const zlink_frame_prefix_t prefix = {
+            .kind = ZLINK_FRAME_SEND, .body_bytes = sizes[i % COUNT], .target_id = 1, .packet_id = 2};
+
+        zlink_frame_prefix_encode(&prefix, bytes);
+        send_all(fd, bytes, ZLINK_FRAME_PREFIX_BYTES + prefix.body_bytes);
+        digest_add(&expected, &prefix.kind, 1);
+        digest_add(&expected, &no_route, sizeof(no_route));
+        digest_add(&expected, &no_envelope, sizeof(no_envelope));
+        digest_add(&expected, bytes + ZLINK_FRAME_PREFIX_BYTES, prefix.body_bytes);
+        if (i < COUNT * 2) /* later ones come in one heap */
+            fixture_wait_for(&peer.frames, i + 1);
+    }
+    fixture_wait_for(&peer.frames, COUNT * ROUNDS);
+    zlink_reactor_call(node.reactor, fixture_nothing, NULL);
+    assert_int_equal(peer.digest, expected);
+    assert_true(atomic_load(&peer.taken) >= 2 * 5); /* of the two quiet rounds: five are 32 KiB or more */
+    close(fd);
+    node_close(&node);
+    free(bytes);
+}
+
 /* A frame that has begun has 15 s, however its bytes come; one that is complete takes its time with it. */
 static void test_frame_must_be_complete_in_time(void **state)
 {
@@ -776,6 +825,7 @@ int main(void)
         cmocka_unit_test(test_tr64_sixty_four_frames_in_a_row),
         cmocka_unit_test(test_frame_send_fills_in_lengths_and_keeps_the_peers_limit),
         cmocka_unit_test(test_frame_of_megabytes),
+        cmocka_unit_test(test_frame_payload_is_taken_with_its_memory),
     };
 
     return zlink_test_main(tests);

@@ -129,6 +129,14 @@ static void build_announce_channel(bytes_t *frame)
     build_announce(frame, &(zlink_wire_announce_t){2, ZLINK_ANNOUNCE_TARGET, {ZLINK_TARGET_CHANNEL, "prix-é", ""}, ""});
 }
 
+static void build_announce_node(bytes_t *frame)
+{
+    build_announce(frame, &(zlink_wire_announce_t){3,
+                                                   ZLINK_ANNOUNCE_TARGET,
+                                                   {ZLINK_TARGET_NODE, "a-76543210-fedc-4ba9-a765-43210fedcba9", ""},
+                                                   ""});
+}
+
 static void build_announce_request(bytes_t *frame)
 {
     build_announce(frame, &(zlink_wire_announce_t){1, ZLINK_ANNOUNCE_PACKET, {0}, "samples.counter.AddReq"});
@@ -238,6 +246,7 @@ static const struct {
     {"update", build_update},
     {"announce_spot", build_announce_spot},
     {"announce_channel", build_announce_channel},
+    {"announce_node", build_announce_node},
     {"announce_request", build_announce_request},
     {"announce_reply", build_announce_reply},
     {"request", build_request},

@@ -281,6 +281,7 @@ static void test_ex90_is_current_is_false_while_it_waits(void **state)
         zlink_test_wait(&asking.ended_once);
         assert_false(zlink_spot_serial_executor_is_current(&spot.executor));
         zlink_wait_complete(&waiting.wait, ZLINK_OK);
+        zlink_test_wait(&waiting.ended_once); /* a yielded one that finds its Spot closed would fail */
         spot_close(&spot);
         spot_close(&other);
         assert_string_equal(spot.notes, "wW");

@@ -7,6 +7,7 @@
 
 #include "net_fixture.h"
 
+#include "base/container_of.h"
 #include "base/counters.h"
 #include "base/memory.h"
 #include "net/stream_internal.h"
@@ -612,8 +613,8 @@ static void buffers_here(void *context)
     const zlink_stream_t *stream = party->stream;
 
     assert(stream->input.capacity <= ZLINK_BYTE_BUFFER_IDLE_BYTES);
-    assert(stream->plain.capacity <= ZLINK_BYTE_BUFFER_IDLE_BYTES);
-    assert(stream->sending.capacity <= ZLINK_BYTE_BUFFER_IDLE_BYTES);
+    assert(stream->plain.copied.capacity <= ZLINK_BYTE_BUFFER_IDLE_BYTES);
+    assert(stream->sending.copied.capacity <= ZLINK_BYTE_BUFFER_IDLE_BYTES);
 }
 
 static void test_stream_idle_gives_big_buffers_back(void **state)
@@ -635,6 +636,123 @@ static void test_stream_idle_gives_big_buffers_back(void **state)
     zlink_reactor_call(pair.reactor, buffers_here, &pair.accepted);
     zlink_reactor_call(pair.reactor, buffers_here, &pair.dialled);
     pair_close(&pair);
+    free(bytes);
+}
+
+/* ---- bytes that are sent from where they lie ---- */
+
+#define HELD_BYTES 40000u
+#define HELD_COUNT 40u
+
+typedef struct held_write {
+    zlink_output_hold_t hold;
+    party_t *party;
+    zlink_slice_t slices[2];
+    bool held;
+    zlink_status_t status;
+    _Atomic size_t *released;
+} held_write_t;
+
+static void held_released(zlink_output_hold_t *hold)
+{
+    held_write_t *write = ZLINK_CONTAINER_OF(hold, held_write_t, hold);
+
+    memset((void *)(uintptr_t)write->slices[1].data, 0xee, write->slices[1].size); /* whoever still reads, sees it */
+    atomic_fetch_add(write->released, 1);
+}
+
+static void held_write_here(void *context)
+{
+    held_write_t *write = context;
+
+    write->hold.release = held_released;
+    write->status = zlink_stream_write_held(write->party->stream, write->slices, 2, &write->hold, &write->held);
+}
+
+/* Between copied bytes, and however little the kernel takes at a time: everything arrives in order, and each hold is
+ * released once. */
+static void send_held(const zlink_reactor_options_t *options)
+{
+    const size_t size = HELD_COUNT * HELD_BYTES;
+    uint8_t *bytes = pattern_make(3, size);
+    held_write_t *writes = calloc(HELD_COUNT, sizeof(*writes));
+    _Atomic size_t released = 0;
+    pair_t pair;
+
+    pair_open(&pair, options, size);
+    for (size_t i = 0; i < HELD_COUNT; i++) {
+        uint8_t *at = bytes + i * HELD_BYTES;
+        const size_t head = i * 499;
+
+        writes[i] = (held_write_t){
+            .party = &pair.dialled, .released = &released, .slices = {{at, head}, {at + head, HELD_BYTES - head}}};
+        zlink_reactor_call(pair.reactor, held_write_here, &writes[i]);
+        assert_int_equal(writes[i].status, ZLINK_OK);
+        assert_true(writes[i].held);
+    }
+    fixture_wait_for(&pair.accepted.received, size);
+    fixture_wait_for(&released, HELD_COUNT);
+    pattern_check(3, pair.accepted.bytes, size);
+    pair_close(&pair);
+    assert_int_equal(atomic_load(&released), HELD_COUNT);
+    free(writes);
+    free(bytes);
+}
+
+static size_t a_seventh(void *context, size_t size)
+{
+    (void)context;
+    return size / 7 + 1;
+}
+
+static void test_stream_sends_held_bytes_in_order(void **state)
+{
+    const zlink_net_fault_t fault = {.send_size = a_seventh};
+    const zlink_reactor_options_t short_sends = {.fault = &fault};
+
+    (void)state;
+    send_held(NULL);
+    send_held(&short_sends);
+}
+
+/* Small bytes are copied; what a peer never read is released with the stream, and counts as outbound until then. */
+static void test_stream_releases_held_bytes_at_its_end(void **state)
+{
+    uint8_t *bytes = pattern_make(4, HELD_BYTES);
+    uint8_t *many = malloc(HELD_COUNT * 2 * HELD_BYTES);
+    held_write_t *writes = calloc(HELD_COUNT * 2, sizeof(*writes));
+    _Atomic size_t released = 0;
+    size_t held = 0;
+    pair_t pair;
+
+    (void)state;
+    pair_open_with(&pair, NULL, (zlink_stream_limits_t){.input_bytes = 1000},
+                   (zlink_stream_limits_t){.output_bytes = HELD_COUNT * HELD_BYTES}, MEBIBYTE * 16);
+    zlink_reactor_call(pair.reactor, party_pause_here, &pair.accepted);
+    writes[0] = (held_write_t){.party = &pair.dialled, .released = &released, .slices = {{bytes, 1}, {bytes + 1, 99}}};
+    zlink_reactor_call(pair.reactor, held_write_here, &writes[0]);
+    assert_int_equal(writes[0].status, ZLINK_OK);
+    assert_false(writes[0].held);
+    for (size_t i = 0; writes[0].status == ZLINK_OK; i++) {
+        held_write_t *write = &writes[1 + i % (HELD_COUNT * 2 - 1)];
+        uint8_t *at = many + (1 + i % (HELD_COUNT * 2 - 1)) * HELD_BYTES;
+
+        fixture_wait_for(&released, held > HELD_COUNT ? held - HELD_COUNT : 0); /* its place is free again */
+        *write =
+            (held_write_t){.party = &pair.dialled, .released = &released, .slices = {{bytes, 1}, {at, HELD_BYTES}}};
+        zlink_reactor_call(pair.reactor, held_write_here, write);
+        writes[0].status = write->status;
+        held += write->held;
+        assert_int_equal(write->held, write->status == ZLINK_OK);
+    }
+    assert_int_equal(writes[0].status, ZLINK_CAPACITY_EXCEEDED);
+    assert_true(atomic_load(&released) < held);
+    zlink_reactor_call(pair.reactor, party_abort_here, &pair.dialled);
+    fixture_wait_for(&released, held);
+    pair_close(&pair);
+    assert_int_equal(atomic_load(&released), held);
+    free(writes);
+    free(many);
     free(bytes);
 }
 
@@ -724,6 +842,8 @@ int main(void)
         cmocka_unit_test(test_stream_bytes_before_the_end_are_offered_after_a_pause),
         cmocka_unit_test(test_stream_partial_consumption_keeps_the_rest),
         cmocka_unit_test(test_stream_idle_gives_big_buffers_back),
+        cmocka_unit_test(test_stream_sends_held_bytes_in_order),
+        cmocka_unit_test(test_stream_releases_held_bytes_at_its_end),
         cmocka_unit_test(test_stream_write_outside_of_open_is_refused),
         cmocka_unit_test(test_stream_reactor_destroy_closes_streams),
         cmocka_unit_test(test_stream_survives_failing_allocations),

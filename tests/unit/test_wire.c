@@ -531,7 +531,11 @@ static void test_tr22_targets(void **state)
     assert_int_equal(decode_target(1, "prices", NULL), ZLINK_OK);
     assert_int_equal(decode_target(2, "counter", "main"), ZLINK_OK);
     assert_int_equal(decode_target(0, NULL, NULL), ZLINK_PROTOCOL_ERROR);
-    assert_int_equal(decode_target(3, "counter", "main"), ZLINK_PROTOCOL_ERROR);
+    assert_int_equal(decode_target(3, "a-76543210-fedc-4ba9-a765-43210fedcba9", NULL), ZLINK_OK);
+    assert_int_equal(decode_target(3, "a-76543210-fedc-4ba9-a765-43210fedcba9", "main"), ZLINK_PROTOCOL_ERROR);
+    assert_int_equal(decode_target(3, "no node id", NULL), ZLINK_PROTOCOL_ERROR);
+    assert_int_equal(decode_target(3, NULL, NULL), ZLINK_PROTOCOL_ERROR);
+    assert_int_equal(decode_target(4, "counter", "main"), ZLINK_PROTOCOL_ERROR);
     assert_int_equal(decode_target(UINT32_MAX, "counter", "main"), ZLINK_PROTOCOL_ERROR);
     assert_int_equal(decode_target(0, "prices", NULL), ZLINK_PROTOCOL_ERROR);
     assert_int_equal(decode_target(1, "prices", "main"), ZLINK_PROTOCOL_ERROR);
@@ -579,7 +583,7 @@ static void test_encoding_keeps_the_same_rules(void **state)
 {
     uint8_t bytes[ZLINK_WIRE_SMALL_ENVELOPE_MAX];
     zlink_wire_hello_t hello = client_hello;
-    zlink_wire_reject_t reject = {.code = 13};
+    zlink_wire_reject_t reject = {.code = ZLINK_REJECT_CODE_MAX + 1};
     zlink_wire_call_t call = {.packet = "a\nb"};
     size_t size = 0;
 

@@ -196,6 +196,7 @@ static void test_the_result_comes_back(void **state)
             piece_make(&piece, io, hows[i]);
             piece.answers = answers[a];
             assert_int_equal(host_ask(&fixture, "plain", "a", script_work, &piece, &value), ends[a]);
+            assert_int_equal(piece.status, ends[a]);
             assert_int_equal(piece.value, a == 0 ? 42 : -1); /* a failure leaves the handler's output alone */
             assert_int_equal(value, a == 0 ? 42 : 0);
             assert_int_equal(atomic_load(&piece.ends), 1);

@@ -36,6 +36,7 @@ GOLDEN = {
     "update": wire.update_frame(4, channels=[("prices", 0), ("audit", 10000)]),
     "announce_spot": wire.announce_target_frame(1, COUNTER),
     "announce_channel": wire.announce_target_frame(2, Channel("prix-é")),
+    "announce_node": wire.announce_target_frame(3, wire.Node(NODE_ID)),
     "announce_request": wire.announce_packet_frame(1, "samples.counter.AddReq"),
     "announce_reply": wire.announce_packet_frame(1, "samples.counter.AddRes"),
     "request": wire.Frame(wire.REQUEST, payload=ADD_REQ, reply_route_id=0x2A, deadline_ms=5000, target_id=1,

@@ -53,6 +53,10 @@ class Spot(collections.namedtuple("Spot", "type id")):
     """An Instance Spot as the target of a call."""
 
 
+class Node(collections.namedtuple("Node", "id")):
+    """The handlers of exactly one node, by its node id, as the target of a call."""
+
+
 def _needs(condition, why):
     if not condition:
         raise FrameError(why)
@@ -194,12 +198,14 @@ def parse(message_type, data):
 def _set_target(message, target):
     if isinstance(target, Channel):
         message.target_kind, message.target_name = 1, target.name
+    elif isinstance(target, Node):
+        message.target_kind, message.target_name = 3, target.id
     else:
         message.target_kind, message.target_name, message.spot_id = 2, target.type, target.id
 
 
 def target_of(message):
-    """Channel, Spot, or None where the message names no target."""
+    """Channel, Spot, Node, or None where the message names no target."""
     if message.target_kind == 0:
         _needs(not message.target_name and not message.spot_id, "target without a kind")
         return None
@@ -207,6 +213,9 @@ def target_of(message):
     if message.target_kind == 1:
         _needs(not message.spot_id, "channel with a Spot id")
         return Channel(message.target_name)
+    if message.target_kind == 3:
+        _needs(not message.spot_id, "node with a Spot id")
+        return Node(message.target_name)
     _needs(message.target_kind == 2 and message.spot_id, "bad target")
     return Spot(message.target_name, message.spot_id)
 

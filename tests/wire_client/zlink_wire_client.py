@@ -16,7 +16,7 @@ import time
 import uuid
 
 import zlink_frames as wire
-from zlink_frames import Channel, FrameError, Spot  # noqa: F401  (for those who import this module only)
+from zlink_frames import Channel, FrameError, Node, Spot  # noqa: F401  (for those who import this module only)
 
 KINDS = ("NotFound", "AlreadyExists", "TypeMismatch", "NotConfigured", "Rejected", "Unavailable", "CapacityExceeded",
          "DeadlineExceeded", "ShuttingDown", "ProtocolError", "InvalidOperation", "DataLost", "InternalFailure")

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <zlink/spot.h>
+
 #include "exec/worker_pool.h"
 
 #define BENCH_PEER "zlink"
@@ -24,11 +26,26 @@ typedef struct bench_posts {
  * run, as the peers do. A refused one is offered again. */
 void bench_posts(const bench_posts_t *plan);
 
+/* E2a: two Actors of one Spot send each other `count` messages there and back, by their ids. */
+void bench_ping_pong(zlink_user_spot_execution_mode_t mode, uint64_t count);
+
+/* E2b: two producers outside the pool send `messages` to each of the `actors`, which are spread over `rooms` Spots. */
+void bench_crowd(zlink_user_spot_execution_mode_t mode, unsigned actors, unsigned rooms, uint64_t messages);
+
+/* E-idle: what an Actor keeps allocated after its only message. */
+void bench_idle_actors(zlink_user_spot_execution_mode_t mode, unsigned actors);
+
+/* E-timers: `count` timers that tick 20,000 times a second together. */
+void bench_timers(unsigned count);
+
 /* E3: each of `callers` Spots asks another one of the same process, `count` times in all. */
 void bench_asks(unsigned callers, uint64_t count, int continuation);
 
 /* E-wait: `count` handlers wait at once, each with `locals_bytes` of its own on the stack. */
 void bench_waiting(unsigned count, size_t locals_bytes);
+
+/* E-lock: locked instructions on the way of one item through a queue and through a gated one, and of a state lane. */
+void bench_locks(void);
 
 /* ---- for all of them; failures end the program ---- */
 

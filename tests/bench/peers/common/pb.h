@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PB_UNUSED __attribute__((unused))
+#define PB_MAYBE_UNUSED __attribute__((unused))
 
 static inline uint64_t now_ns(void)
 {
@@ -44,9 +44,9 @@ static inline double cpu_pid(pid_t pid)
 
 /* ---- what else the machine did ---- */
 
-PB_UNUSED static pid_t pb_spid[4]; /* the other processes of this peer */
-PB_UNUSED static double pb_busy_before, pb_own_before, pb_cal;
-PB_UNUSED static uint64_t pb_began_ns;
+PB_MAYBE_UNUSED static pid_t pb_spid[4]; /* the other processes of this peer */
+PB_MAYBE_UNUSED static double pb_busy_before, pb_own_before, pb_cal;
+PB_MAYBE_UNUSED static uint64_t pb_began_ns;
 
 static inline double pb_busy(void)
 {
