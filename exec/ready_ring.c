@@ -60,7 +60,7 @@ bool zlink_ready_ring_push(zlink_ready_ring_t *ring, zlink_serial_execution_queu
 
 static zlink_serial_execution_queue_t *take(_Atomic(zlink_serial_execution_queue_t *) *inbox)
 {
-    if (!atomic_load_explicit(inbox, memory_order_relaxed))
+    if (!atomic_load(inbox))
         return NULL;
     return oldest_first(atomic_exchange(inbox, NULL));
 }
@@ -68,7 +68,7 @@ static zlink_serial_execution_queue_t *take(_Atomic(zlink_serial_execution_queue
 /* The lock is for those who take: whoever has read the first one reads its link before somebody else can run it. */
 static zlink_serial_execution_queue_t *take_from_round(zlink_ready_ring_t *ring)
 {
-    if (!atomic_load_explicit(&ring->round, memory_order_relaxed))
+    if (!atomic_load(&ring->round))
         return NULL;
     lock_round(ring);
     zlink_serial_execution_queue_t *queue = atomic_load_explicit(&ring->round, memory_order_acquire);

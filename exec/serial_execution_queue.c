@@ -26,6 +26,7 @@
 
 static_assert(sizeof(zlink_lane_word_t) == 16, "one compare-and-swap covers the word");
 static_assert(alignof(zlink_serial_execution_queue_t) >= 16, "the word needs its alignment");
+static_assert(sizeof(zlink_serial_execution_queue_t) <= 144, "every idle Actor has one");
 
 void zlink_serial_execution_queue_init(zlink_serial_execution_queue_t *queue, zlink_worker_pool_t *pool,
                                        const zlink_execution_lane_policy_t *policy)
@@ -144,7 +145,7 @@ static void call_attention(zlink_serial_execution_queue_t *queue)
         next.counters = seen.counters | ZLINK_COUNTER_SCHEDULED;
     } while (!zlink_lane_word_replace(&queue->application, &seen, next));
     if (seen.counters & ZLINK_COUNTER_SCHEDULED)
-        atomic_store_explicit(&queue->look, 1, memory_order_relaxed);
+        atomic_store_explicit(&queue->look, 1, memory_order_release);
     else
         zlink_serial_execution_queue_post(queue);
 }

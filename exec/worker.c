@@ -1,11 +1,20 @@
 /*
  * The loop, and how workers sleep without losing a wake-up.
  *
- * A poster pushes into a ring (which counts up, sequentially consistent), then reads whether the home worker sleeps. A
- * worker first says that it sleeps, then looks into the rings once more. So either the poster sees it asleep and wakes
- * it, or it sees the queue. Where the home worker is awake it may be busy for long, and an idle worker is woken to
- * steal; one search at a time is enough, because a searcher clears `searching` before it looks into the rings, and
- * calls the next one if it leaves something behind. A poster that finds `searching` set has pushed before that look.
+ * A poster pushes into a ring (a compare-and-swap, sequentially consistent), then reads whether that ring's worker
+ * sleeps. A worker first says that it sleeps, then looks into the rings once more. So either the poster sees it asleep
+ * and wakes it, or it sees the queue. Where the ring's worker is awake it may be busy for long, and an idle worker is
+ * woken to steal; one search at a time is enough, because a searcher clears `searching` before it looks into the rings,
+ * and calls the next one if it leaves something behind. A poster that finds `searching` set has pushed before that
+ * look. Whoever takes an inbox and puts its rest into a round hides it from thieves for a moment: it calls one
+ * afterwards.
+ *
+ * An owner that becomes ready on a worker's own turn, with its home asleep, comes to this worker instead, which is
+ * awake and has what it needs in its cache; nothing is woken for it as long as it is the next to run here and somebody
+ * is on the watch. The watchman is a worker that went to sleep while another was awake, for WATCH_MS at most; it says
+ * so before its last look into the rings, and no longer says so before its first look after it has slept. So a poster
+ * that sees it has pushed before one of its looks, and waits for that look no longer than WATCH_MS; what the watchman
+ * then does not take itself it calls a thief for. Where all sleep nobody is on the watch, and nobody wakes for nothing.
  *
  * The shared deadlines are looked at between two owners, and by the timekeeper's waking. A worker that goes to sleep
  * says so, then becomes the timekeeper where there is none, then reads the next deadline; it ceases to be it before it
@@ -223,18 +232,8 @@ static void sleep_on_futex(zlink_worker_t *worker, bool keeps_time, bool on_watc
     syscall(SYS_futex, &worker->sleeping, FUTEX_WAIT_PRIVATE, 1, wait, NULL, 0);
 }
 
-/* Nobody is on the watch any more: a worker that relied on it has pushed before this one looks, or its owner is left to
- * somebody else, where this one has work of its own. */
-static void leave_the_watch(zlink_worker_t *worker)
-{
-    zlink_worker_pool_t *pool = worker->pool;
-
-    atomic_store(&pool->watchman, NULL);
-    if (!zlink_ready_ring_is_empty(&worker->ready) && anything_to_steal(worker))
-        call_thief(pool, worker->index);
-}
-
-static void park(zlink_worker_t *worker)
+/* True: it was on the watch, and must see to all rings. */
+static bool park(zlink_worker_t *worker)
 {
     zlink_worker_pool_t *pool = worker->pool;
     zlink_worker_t *nobody = NULL;
@@ -254,7 +253,8 @@ static void park(zlink_worker_t *worker)
     if (atomic_load(&pool->searching))
         atomic_store(&pool->searching, 0);
     if (on_watch)
-        leave_the_watch(worker);
+        atomic_store(&pool->watchman, NULL);
+    return on_watch;
 }
 
 static void fire_timers(zlink_worker_t *worker)
@@ -295,6 +295,8 @@ void zlink_worker_attend(void *context)
 /* The next queue to drive, NULL when the pool stops. */
 static zlink_serial_execution_queue_t *find_work(zlink_worker_t *worker)
 {
+    bool from_watch = false;
+
     for (;;) {
         fire_timers(worker);
         zlink_serial_execution_queue_t *queue = pop(worker);
@@ -302,11 +304,13 @@ static zlink_serial_execution_queue_t *find_work(zlink_worker_t *worker)
             queue = steal(worker);
         if (queue) {
             leave_the_time(worker);
+            if (from_watch && anything_to_steal(worker))
+                call_thief(worker->pool, worker->index);
             return queue;
         }
         if (atomic_load(&worker->pool->stopping))
             return NULL;
-        park(worker);
+        from_watch = park(worker);
     }
 }
 

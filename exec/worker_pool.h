@@ -2,9 +2,10 @@
  * exec/worker_pool.h: the threads that run all application work of a process (contract 003 §10 and §12).
  *
  * As many workers as cores, never more for more owners. An owner has a home worker, so that its state stays in one
- * core's cache ("pinned, with stealing at turn boundaries"): ready owners stand in their home's FIFO ring, and a worker
- * with nothing to do takes the oldest owner of another ring that has no waiting handler. A handler that waits is parked
- * on its own stack and always goes on on the worker where it started.
+ * core's cache ("pinned, with stealing at turn boundaries"): ready owners stand in their home's ring, in the order of
+ * exec/ready_ring.h, and a worker with nothing to do takes the oldest owner of another ring that has no waiting
+ * handler. An owner whose home sleeps moves to the worker that makes it ready. A handler that waits is parked on its
+ * own stack and always goes on on the worker where it started.
  *
  * Create and destroy on an ordinary thread; the rest says who may call it.
  */
