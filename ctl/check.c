@@ -88,7 +88,7 @@ static bool check_tls(const char *file, const zlink_config_t *config)
     days = ((long long)zlink_tls_context_expires_at(context) - (long long)time(NULL)) / DAY_S;
     if (good)
         printf("%s: the certificate is valid for %lld more days\n", file, days);
-    zlink_tls_context_destroy(context);
+    zlink_tls_context_release(context);
     return good;
 }
 

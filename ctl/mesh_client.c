@@ -176,6 +176,6 @@ void zlink_mesh_client_leave(zlink_mesh_client_t *client)
     }
     if (client->reactor)
         zlink_reactor_destroy(client->reactor);
-    zlink_tls_context_destroy(client->tls);
+    zlink_tls_context_release(client->tls);
     sem_destroy(&client->progress);
 }

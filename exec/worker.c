@@ -75,20 +75,21 @@ bool zlink_worker_wake(zlink_worker_t *worker)
     return true;
 }
 
-static bool wake_one_idle(zlink_worker_pool_t *pool, unsigned but)
+/* That of number `last` last: it may sleep, too, and another poster may rely on this search for its own ring. */
+static bool wake_one_idle(zlink_worker_pool_t *pool, unsigned last)
 {
-    for (unsigned i = 1; i < pool->worker_count; i++) {
-        zlink_worker_t *worker = pool->workers[(but + i) % pool->worker_count];
+    for (unsigned i = 1; i <= pool->worker_count; i++) {
+        zlink_worker_t *worker = pool->workers[(last + i) % pool->worker_count];
         if (atomic_load(&worker->sleeping) && zlink_worker_wake(worker))
             return true;
     }
     return false;
 }
 
-static bool anybody_sleeps(zlink_worker_pool_t *pool, unsigned but)
+static bool anybody_sleeps(const zlink_worker_pool_t *pool)
 {
-    for (unsigned i = 1; i < pool->worker_count; i++)
-        if (atomic_load(&pool->workers[(but + i) % pool->worker_count]->sleeping))
+    for (unsigned i = 0; i < pool->worker_count; i++)
+        if (atomic_load(&pool->workers[i]->sleeping))
             return true;
     return false;
 }
@@ -102,7 +103,7 @@ static void call_thief(zlink_worker_pool_t *pool, unsigned home)
             return;
         /* Who goes to sleep now looks first; but another poster may have relied on the search that did not happen. */
         atomic_store(&pool->searching, 0);
-        if (!anybody_sleeps(pool, home))
+        if (!anybody_sleeps(pool))
             return;
     }
 }

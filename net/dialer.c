@@ -108,6 +108,15 @@ static void dialer_stop(zlink_resident_t *resident)
     dialer_quiet(ZLINK_CONTAINER_OF(resident, zlink_dialer_t, resident));
 }
 
+void zlink_dialer_set_tls(zlink_dialer_t *dialer, const zlink_tls_context_t *tls)
+{
+    assert(zlink_reactor_is_current(dialer->reactor) && dialer->options.tls != NULL && tls != NULL);
+    dialer->options.tls = tls;
+    /* A new one: sessions that still end with the old one would fill it again. Without memory nothing is resumed. */
+    zlink_tls_resumption_release(dialer->resumption);
+    dialer->resumption = zlink_tls_resumption_create();
+}
+
 void zlink_dialer_close(zlink_dialer_t *dialer)
 {
     assert(zlink_reactor_is_current(dialer->reactor) && !dialer->closed);

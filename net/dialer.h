@@ -39,6 +39,10 @@ void zlink_dialer_connect_now(zlink_dialer_t *dialer);
 /* The link works: the next wait is the shortest again. */
 void zlink_dialer_settled(zlink_dialer_t *dialer);
 
+/* For attempts from now on, where it dials with TLS; what was remembered for resuming goes with the old one. The caller
+ * keeps a hold as long as the dialer uses it. */
+void zlink_dialer_set_tls(zlink_dialer_t *dialer, const zlink_tls_context_t *tls);
+
 /* No further attempt; the dialer is freed at the end of the tick. Its streams live on. */
 void zlink_dialer_close(zlink_dialer_t *dialer);
 

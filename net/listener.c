@@ -326,6 +326,12 @@ static void listener_stop(zlink_resident_t *resident)
     listener_stop_accepting(ZLINK_CONTAINER_OF(resident, zlink_listener_t, resident));
 }
 
+void zlink_listener_set_tls(zlink_listener_t *listener, const zlink_tls_context_t *tls)
+{
+    assert(zlink_reactor_is_current(listener->reactor) && listener->options.tls != NULL && tls != NULL);
+    listener->options.tls = tls;
+}
+
 void zlink_listener_close(zlink_listener_t *listener)
 {
     assert(zlink_reactor_is_current(listener->reactor) && !listener->closed);

@@ -31,6 +31,9 @@ typedef struct zlink_listener_options {
 zlink_status_t zlink_listener_open(zlink_reactor_t *reactor, const zlink_listener_options_t *options,
                                    zlink_listener_t **listener, zlink_refusal_t *why);
 
+/* For connections from now on, where it serves TLS. The caller keeps a hold as long as the listener uses it. */
+void zlink_listener_set_tls(zlink_listener_t *listener, const zlink_tls_context_t *tls);
+
 /* Stops accepting and frees the listener at the end of the tick or later. Accepted streams live on. */
 void zlink_listener_close(zlink_listener_t *listener);
 

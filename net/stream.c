@@ -70,6 +70,7 @@ static void stream_free(zlink_tick_task_t *task)
 
     assert(stream->slot.in_flight == 0);
     zlink_stream_handshake_release(stream);
+    zlink_tls_context_release(stream->trust);
     zlink_byte_buffer_release(&stream->input);
     zlink_output_queue_release(&stream->plain);
     zlink_byte_buffer_release(&stream->wire);
@@ -351,12 +352,13 @@ zlink_status_t zlink_stream_create(zlink_reactor_t *reactor, const zlink_tls_con
     stream->starved.run = stream_starved;
     stream->offer.run = stream_offer_again;
     stream->gone.run = stream_free;
-    stream->trust = tls;
     zlink_stream_handshake_init(stream);
     if (zlink_reactor_slot_add(reactor, &stream->slot) != ZLINK_OK) {
         zlink_free(stream);
         return ZLINK_CAPACITY_EXCEEDED;
     }
+    if (tls != NULL)
+        stream->trust = zlink_tls_context_hold(tls);
     zlink_reactor_resident_add(reactor, &stream->resident);
     *stream_out = stream;
     return ZLINK_OK;
@@ -420,6 +422,17 @@ void *zlink_stream_context(const zlink_stream_t *stream)
 const zlink_peer_identity_t *zlink_stream_peer_identity(const zlink_stream_t *stream)
 {
     return stream->tls == NULL || stream->job.away ? NULL : zlink_tls_session_identity(stream->tls);
+}
+
+bool zlink_stream_is_trusted_by(const zlink_stream_t *stream, const zlink_tls_context_t *tls, char *reason, size_t size)
+{
+    const bool stays = stream->trust == NULL || stream->trust == tls || stream->state > ZLINK_STREAM_OPEN;
+
+    if (!stays && stream->state == ZLINK_STREAM_OPEN)
+        return zlink_tls_session_is_trusted_by(stream->tls, tls, reason, size);
+    if (!stays)
+        snprintf(reason, size, "the certificates were read anew while it shook hands");
+    return stays;
 }
 
 const char *zlink_stream_cipher(const zlink_stream_t *stream)

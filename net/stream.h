@@ -110,6 +110,12 @@ void zlink_stream_abort(zlink_stream_t *stream, zlink_status_t status, const cha
 /* NULL without TLS and before `opened`. Valid as long as the stream. */
 const zlink_peer_identity_t *zlink_stream_peer_identity(const zlink_stream_t *stream);
 
+/* Would its peer be let in by `tls` as well, of what the handshake's arithmetic does not have to be done again for:
+ * name, dates, revocation? One that has not ended its handshake would not, as it goes by what was in force before;
+ * a plain or closing stream is left alone. `reason` has `size` bytes and is set with false. */
+bool zlink_stream_is_trusted_by(const zlink_stream_t *stream, const zlink_tls_context_t *tls, char *reason,
+                                size_t size);
+
 /* "TLS-ECDHE-ECDSA-WITH-CHACHA20-POLY1305-SHA256"; "" without TLS. */
 const char *zlink_stream_cipher(const zlink_stream_t *stream);
 

@@ -395,6 +395,7 @@ static int configure(zlink_tls_context_t *context, mbedtls_ssl_config *config, i
 
 static void context_init(zlink_tls_context_t *context)
 {
+    atomic_init(&context->holders, 1);
     mbedtls_ssl_config_init(&context->server);
     mbedtls_ssl_config_init(&context->client);
     mbedtls_x509_crt_init(&context->authorities);
@@ -454,13 +455,27 @@ failed:
     error_text(result, text);
     zlink_refuse(why, "TLS: %s", text);
 refused:
-    zlink_tls_context_destroy(context);
+    zlink_tls_context_release(context);
     return status;
 }
 
-void zlink_tls_context_destroy(zlink_tls_context_t *context)
+/* Whoever has a hold may not write; the count is nobody's and everybody's. */
+static zlink_tls_context_t *counted(const zlink_tls_context_t *context)
 {
-    if (context == NULL)
+    return (zlink_tls_context_t *)(uintptr_t)context;
+}
+
+const zlink_tls_context_t *zlink_tls_context_hold(const zlink_tls_context_t *context)
+{
+    atomic_fetch_add_explicit(&counted(context)->holders, 1, memory_order_relaxed);
+    return context;
+}
+
+void zlink_tls_context_release(const zlink_tls_context_t *held)
+{
+    zlink_tls_context_t *context = counted(held);
+
+    if (context == NULL || atomic_fetch_sub_explicit(&context->holders, 1, memory_order_acq_rel) != 1)
         return;
     mbedtls_ssl_config_free(&context->server);
     mbedtls_ssl_config_free(&context->client);

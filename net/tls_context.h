@@ -1,9 +1,9 @@
 /*
  * net/tls_context.h: a node's own certificate and the authority that it trusts, ready for sessions.
  *
- * Made once at start from three PEM files; each file is checked and a refusal names it and the reason. After that it
- * is read only and may be shared by all threads; it must outlive every stream that uses it. Both sides must show
- * a certificate. TLS 1.2 only, ECDHE-ECDSA with ChaCha20-Poly1305 before AES-GCM (the packaged mbedtls seals the
+ * Made from PEM files, at start and when they are read anew; each file is checked and a refusal names it and the
+ * reason. After that it is read only and may be shared by all threads; every stream that uses it has a hold. Both sides
+ * show a certificate. TLS 1.2 only, ECDHE-ECDSA with ChaCha20-Poly1305 before AES-GCM (the packaged mbedtls seals the
  * former faster), curve secp256r1 only, no renegotiation. Session tickets for an hour at most, under keys that are new
  * at every start; who a peer is, is checked after every handshake, resumed or not.
  */
@@ -37,7 +37,10 @@ typedef struct zlink_tls_options {
 
 zlink_status_t zlink_tls_context_create(const zlink_tls_options_t *options, zlink_tls_context_t **context,
                                         zlink_refusal_t *why);
-void zlink_tls_context_destroy(zlink_tls_context_t *context);
+/* One more who uses it. Any thread. */
+const zlink_tls_context_t *zlink_tls_context_hold(const zlink_tls_context_t *context);
+/* Gives one hold back, the maker's included; the last one frees it. NULL is allowed. Any thread. */
+void zlink_tls_context_release(const zlink_tls_context_t *context);
 
 const zlink_peer_identity_t *zlink_tls_context_identity(const zlink_tls_context_t *context);
 

@@ -5,11 +5,13 @@
 #define ZLINK_NET_TLS_CONTEXT_INTERNAL_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "net/tls_context.h"
 #include "net/tls_mbedtls_compat.h"
 
 struct zlink_tls_context {
+    _Atomic uint32_t holders;
     mbedtls_ssl_config server;
     mbedtls_ssl_config client;
     mbedtls_x509_crt authorities;

@@ -332,6 +332,18 @@ const zlink_peer_identity_t *zlink_tls_session_identity(const zlink_tls_session_
     return session->handshaken ? &session->identity : NULL;
 }
 
+bool zlink_tls_session_is_trusted_by(const zlink_tls_session_t *session, const zlink_tls_context_t *context,
+                                     char *reason, size_t size)
+{
+    zlink_peer_identity_t identity;
+    char text[ZLINK_TLS_REASON_BYTES];
+    const bool trusted = zlink_tls_trusts(context, mbedtls_ssl_get_peer_cert(&session->ssl), &identity, text);
+
+    if (!trusted)
+        snprintf(reason, size, "%s", text);
+    return trusted;
+}
+
 const char *zlink_tls_session_cipher(const zlink_tls_session_t *session)
 {
     return session->handshaken ? mbedtls_ssl_get_ciphersuite(&session->ssl) : "";

@@ -54,6 +54,9 @@ bool zlink_tls_session_is_resumed(const zlink_tls_session_t *session);
 
 /* From the peer's certificate, after the handshake; NULL before. */
 const zlink_peer_identity_t *zlink_tls_session_identity(const zlink_tls_session_t *session);
+/* After the handshake: whether `context` trusts the peer, too; see net/tls_trust.h. `reason` is set with false. */
+bool zlink_tls_session_is_trusted_by(const zlink_tls_session_t *session, const zlink_tls_context_t *context,
+                                     char *reason, size_t size);
 const char *zlink_tls_session_cipher(const zlink_tls_session_t *session);
 
 /* Why it failed, in words. */

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/standard_files.h"
 #include "server/node.h"
+#include "server/node_tls.h"
 
 /* Every thread made later inherits the mask, so signals come to the signalfd and nowhere else. */
 static int open_signals(void)
@@ -19,6 +20,7 @@ static int open_signals(void)
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGHUP);
     /* A log that has reached its RLIMIT_FSIZE loses lines, and the node goes on. */
     if (signal(SIGPIPE, SIG_IGN) == SIG_ERR || signal(SIGXFSZ, SIG_IGN) == SIG_ERR ||
         pthread_sigmask(SIG_BLOCK, &signals, NULL) != 0)
@@ -26,14 +28,16 @@ static int open_signals(void)
     return signalfd(-1, &signals, SFD_CLOEXEC);
 }
 
-static void wait_signal(int signal_fd)
+static int wait_signal(int signal_fd)
 {
     struct signalfd_siginfo signal_info;
     ssize_t got;
     do
         got = read(signal_fd, &signal_info, sizeof(signal_info));
     while (got < 0 && errno == EINTR);
-    zlink_log(ZLINK_LOG_INFO, "zlink.node.signal", ZLINK_LOG_I("signal", got > 0 ? signal_info.ssi_signo : 0));
+    int signal_number = got > 0 ? (int)signal_info.ssi_signo : 0;
+    zlink_log(ZLINK_LOG_INFO, "zlink.node.signal", ZLINK_LOG_I("signal", signal_number));
+    return signal_number;
 }
 
 int zlink_node_run(const char *config_path)
@@ -52,7 +56,9 @@ int zlink_node_run(const char *config_path)
     }
     uint32_t timeout_ms = node.config->shutdown_timeout_ms;
     const char *control = node.config->control;
-    wait_signal(signal_fd);
+    while (wait_signal(signal_fd) == SIGHUP)
+        zlink_node_tls_reload(&node, config_path);
+    (void)signal(SIGHUP, SIG_IGN); /* another one is no reason to hurry the stop */
     if (!zlink_node_stop(&node, timeout_ms, signal_fd)) {
         if (control)
             unlink(control);

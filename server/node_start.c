@@ -16,6 +16,7 @@
 #include "net/ring_features.h"
 #include "server/application/module_loader.h"
 #include "server/node_roles.h"
+#include "server/node_tls.h"
 
 #define JOBS_PER_CORE 128u /* the Balanced profile */
 #define PORT_TRIES    20u  /* for a port that a killed node has not let go of yet */
@@ -55,60 +56,13 @@ static zlink_status_t load_modules(zlink_node_t *node, const char *config_path, 
     return ZLINK_OK;
 }
 
-/* A refusal of TLS names the file; the person also wants to know which setting named that. */
-static const char *tls_setting(const zlink_config_t *config, const char *line)
-{
-    const struct {
-        const char *file, *setting;
-    } settings[] = {
-        {config->tls.certificate, "tls.certificate"},
-        {config->tls.key, "tls.key"},
-        {config->tls.ca, "tls.ca"},
-        {config->tls.crl, "tls.crl"},
-    };
-    const char *first = NULL, *setting = "tls";
-    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
-        const char *found = settings[i].file ? strstr(line, settings[i].file) : NULL;
-        if (found && (!first || found < first)) {
-            first = found;
-            setting = settings[i].setting;
-        }
-    }
-    return setting;
-}
-
 static zlink_status_t open_tls(zlink_node_t *node, const char *config_path, zlink_refusal_t *why)
 {
-    const zlink_config_t *config = node->config;
-    const zlink_tls_options_t options = {
-        .ca_file = config->tls.ca,
-        .certificate_file = config->tls.certificate,
-        .key_file = config->tls.key,
-        .crl_file = config->tls.crl,
-        .allow = config->tls.allow,
-        .allow_count = config->tls.allow_count,
-    };
-    if (config->transport == ZLINK_CONFIG_PLAIN) {
+    if (node->config->transport == ZLINK_CONFIG_PLAIN)
         zlink_log(
             ZLINK_LOG_WARN, "zlink.transport.plain", ZLINK_LOG_S("config", config_path),
             ZLINK_LOG_S("meaning", "no encryption and no authentication: anybody who reaches the port is a peer"));
-        return ZLINK_OK;
-    }
-    zlink_status_t status = zlink_tls_context_create(&options, &node->tls, why);
-    if (status != ZLINK_OK) {
-        zlink_refusal_prefix(why, "%s: %s: ", config_path, tls_setting(config, why->line));
-        return status;
-    }
-    const zlink_peer_identity_t *identity = zlink_tls_context_identity(node->tls);
-    if (strcmp(identity->mesh, config->mesh) != 0)
-        zlink_refuse(why, "%s: tls.certificate: it belongs to mesh %s, not to %s", config_path, identity->mesh,
-                     config->mesh);
-    else if (strcmp(identity->name, config->name) != 0)
-        zlink_refuse(why, "%s: tls.certificate: it belongs to node %s, not to %s", config_path, identity->name,
-                     config->name);
-    else
-        return ZLINK_OK;
-    return ZLINK_NOT_CONFIGURED;
+    return zlink_node_tls_open(node->config, config_path, &node->tls, why);
 }
 
 static zlink_status_t start_workers(zlink_node_t *node, zlink_refusal_t *why)

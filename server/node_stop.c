@@ -92,7 +92,7 @@ bool zlink_node_stop(zlink_node_t *node, uint32_t timeout_ms, int signal_fd)
     zlink_reactor_destroy(node->reactor);
     zlink_worker_pool_destroy(node->pool);
     zlink_application_host_destroy(node->host);
-    zlink_tls_context_destroy(node->tls);
+    zlink_tls_context_release(node->tls);
     zlink_catalogue_destroy(node->catalogue);
     zlink_config_free(node->config);
     close(node->progress_fd);

@@ -61,4 +61,59 @@ while IFS= read -r file; do
   fi
 done < <(grep -rlE --include='*.c' 'zlink_state_lane_(run|post)\(' exec net server | grep -v '^exec/state_lane.c$' || true)
 
+# complain WHAT LINES: where there are any
+complain() {
+  [ -n "$2" ] || return 0
+  echo "$1:"
+  echo "$2"
+  failed=1
+}
+
+# EX-1: an application has no means to name a queue: no public header knows one, no entry point of a coordinator takes
+# one, and the server never mentions one.
+ex1_nobody_names_a_queue() {
+  complain 'EX-1: a queue in a public header' \
+    "$(grep -rnE --include='*.h' 'execution_queue|lane_policy' include || true)"
+  complain 'EX-1: an entry point that takes a queue' \
+    "$(grep -nE '^zlink_|^ +.*[,)]' exec/*_serial_executor.h | grep 'execution_queue_t' || true)"
+  complain 'EX-1: the server names a queue' \
+    "$(grep -rnE --include='*.[ch]' 'zlink_serial_execution_queue_' server net ctl node samples || true)"
+}
+
+# IC-1: only coordinators have queues: elsewhere a field is what drives them (worker, ready ring, turn) or is none. The
+# coordinators of Actors and sessions have no map.
+ic1_only_coordinators_hold_queues() {
+  local field='^    (const )?zlink_serial_execution_queue_t [*]?[a-z_]+;'
+  local drives='^(exec/serial_execution_queue[a-z_]*\.[ch]|exec/(worker|ready_ring|turn)\.h)$'
+  local coordinators='^exec/[a-z]+_serial_executor\.[ch]$'
+  local file lines
+  while IFS= read -r file; do
+    if [[ $file =~ $drives || $file =~ $coordinators ]]; then
+      continue
+    fi
+    # a field, not a variable: inside a struct
+    lines=$(awk -v field="$field" '
+      /^(typedef )?(struct|union) .*\{/ { inside = 1 }
+      /^\}/ { inside = 0 }
+      inside && $0 ~ field { print FILENAME ":" FNR ": " $0 }' "$file")
+    complain 'IC-1: a queue outside a coordinator' "$lines"
+  done < <(grep -rlE --include='*.[ch]' 'zlink_serial_execution_queue_t' base exec net proto server ctl node)
+  complain 'IC-1: a map in a coordinator that has one queue' \
+    "$(grep -nE 'name_map_t[ *]|UT_hash' exec/{actor,session,channel}_serial_executor.[ch] || true)"
+}
+
+# IC-2: under SpotWide nothing but the Spot's own handlers brings a payload to the Spot's queue; an Actor's turn goes
+# there with the fixed cost, in one place.
+ic2_no_payload_for_the_spot_queue() {
+  local count
+  count=$(grep -cE 'with_payload_bytes\(&executor->queue' exec/spot_serial_executor.c || true)
+  [ "$count" = 1 ] || complain 'IC-2: payload for the Spot queue' "$count places in exec/spot_serial_executor.c, not 1"
+  grep -q 'record->reserved_bytes = gate->policy->fixed_work_byte_cost;' exec/serial_execution_queue.c ||
+    complain 'IC-2: the cost of an Actor turn' 'exec/serial_execution_queue.c does not say that it is the fixed one'
+}
+
+ex1_nobody_names_a_queue
+ic1_only_coordinators_hold_queues
+ic2_no_payload_for_the_spot_queue
+
 exit "$failed"

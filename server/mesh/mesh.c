@@ -306,6 +306,35 @@ no_memory:
     return status;
 }
 
+/* ---- new certificates ---- */
+
+size_t zlink_mesh_set_tls(zlink_mesh_t *mesh, const zlink_tls_context_t *tls)
+{
+    zlink_link_end_t *end;
+    size_t ended = 0;
+
+    mesh->options.tls = tls;
+    if (mesh->listener)
+        zlink_listener_set_tls(mesh->listener, tls);
+    for (size_t i = 0; i < mesh->dialer_count; i++)
+        if (mesh->dialers[i].dialer)
+            zlink_dialer_set_tls(mesh->dialers[i].dialer, tls);
+    LIST_FOREACH(end, &mesh->ends, in_mesh)
+    {
+        char reason[128];
+        zlink_stream_t *stream = end->connection ? zlink_frame_connection_stream(end->connection) : NULL;
+        if (!stream || zlink_stream_is_trusted_by(stream, tls, reason, sizeof(reason)))
+            continue;
+        ended++;
+        zlink_log(ZLINK_LOG_WARN, "zlink.peer.distrusted", ZLINK_LOG_S("name", end->link ? end->link->name : ""),
+                  ZLINK_LOG_S("address", zlink_stream_peer_address(stream)), ZLINK_LOG_S("reason", reason));
+        if (end->link && end->link->state != ZLINK_LINK_CLOSING)
+            zlink_mesh_close_link(end->link, ZLINK_REJECTED, reason);
+        zlink_frame_connection_abort(end->connection, ZLINK_REJECTED, reason); /* nothing of it is heard any more */
+    }
+    return ended;
+}
+
 /* ---- end ---- */
 
 void zlink_mesh_drain(zlink_mesh_t *mesh)

@@ -7,6 +7,7 @@ same run fares much worse than without the disturbance, again and again.
 import json
 import os
 import resource
+import signal
 import socket
 import ssl
 import subprocess
@@ -208,6 +209,98 @@ def test_bad_revocation_lists_stop_the_start(mesh):
         result = mesh.run(mesh.program("node/zlink-node"), "--config", mesh.path("bad.yaml"))
         equal(result.code, 1, f"the exit code for {list_file} ({result.err})")
         check(words in result.err.splitlines()[-1], f"{words!r} is not in {result.err!r}")
+
+
+def reload(node, said, *texts):
+    before = len(node.stderr())
+    node.process.send_signal(signal.SIGHUP)
+    return wait_until(lambda: next((line for line in node.stderr()[before:].splitlines()
+                                    if said in line and all(text in line for text in texts)), None),
+                      lambda: f"{said} {texts}: {node.stderr()[before:]}")
+
+
+def overwrite(path, data):
+    with open(path + ".new", "wb") as file:
+        file.write(data)
+    os.chmod(path + ".new", 0o600)
+    os.replace(path + ".new", path)
+
+
+def content(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+# The list is read anew without a restart: who was revoked meanwhile loses his link and is not let in again, a ticket
+# from before included; the others keep their links, accepted and dialled ones. A list that cannot be used changes nothing.
+def test_revocation_list_is_read_anew(mesh):
+    files = mesh.certificate("a")
+    mesh.certificate("nobody", "client")
+    mesh.ctl_ok("certs", "revoke", "--dir", mesh.authority(), "--name", "nobody")
+    crl = mesh.authority() + "/crl.pem"
+    other = mesh.node("b", ("far",))
+    node = mesh.node("a", tls={**files, "crl": crl}, peers=[other])
+    node.wait_links("b")
+    bystander = Bystander(mesh, node)
+    gone = mesh.client(node, "gone")
+    ready = [(link["name"], link["ready_ms"]) for link in node.links() if link["name"] != "gone"]
+    context = context_of(mesh.certificate("gone", "client"))
+    with secured(node, context) as connection:
+        connection.sendall(hello("gone").encode())
+        check(connection.recv(1), "gone is not let in")
+        ticket = connection.session
+
+    good = content(crl)
+    overwrite(crl, b"no list")
+    reload(node, "zlink.tls.not_reloaded", "tls.crl", "revocation list")
+    equal(gone.ask(probe("x"), pb.PingReq()).owner, "x", "a call of gone, while the list is no list")
+    overwrite(crl, good)
+
+    mesh.ctl_ok("certs", "revoke", "--dir", mesh.authority(), "--name", "gone")
+    begin = len(node.stderr())
+    reload(node, "zlink.tls.reloaded", "connections_ended=2")
+    line = next(line for line in node.stderr()[begin:].splitlines() if "zlink.peer.distrusted" in line)
+    check("name=gone" in line and "revoked" in line, line)
+    wait_until(lambda: gone.error is not None, "the link of gone ends")
+    refused(node, bystander, "revoked meanwhile", joins(mesh, node, "gone", mesh.certificate("gone", "client")), REFUSED,
+            "revoked")
+
+    def with_ticket():
+        with secured(node, context, ticket) as connection:
+            connection.sendall(hello("gone").encode())
+            if not connection.recv(1):
+                raise EOFError
+
+    refused(node, bystander, "with a ticket", with_ticket, REFUSED, "revoked")
+    after = {link["name"]: link["ready_ms"] for link in node.links()}
+    equal(sorted(after), sorted(name for name, _ in ready), "the links")
+    for name, ready_ms in ready:
+        check(after[name] >= ready_ms, f"{name} has linked anew")
+
+
+# A node's own certificate and key are changed without a restart, while its links stay; another node's are not taken.
+def test_certificate_is_read_anew(mesh):
+    files = mesh.certificate("a")
+    node = mesh.node("a", tls=files)
+    bystander = Bystander(mesh, node)
+    context = context_of(mesh.certificate("tool", "client"))
+
+    def shown():
+        with secured(node, context) as connection:
+            return connection.getpeercert(binary_form=True)
+
+    before, new, foreign = shown(), mesh.forge("a2", "URI:zlink://shop/a"), mesh.certificate("b")
+    for which in ("certificate", "key"):
+        overwrite(files[which], content(foreign[which]))
+    reload(node, "zlink.tls.not_reloaded", "belongs to node b")
+    equal(shown(), before, "the certificate after one was refused")
+    for which in ("certificate", "key"):
+        overwrite(files[which], content(new[which]))
+    reload(node, "zlink.tls.reloaded", "connections_ended=0")
+    after = shown()
+    equal(after, ssl.PEM_cert_to_DER_cert(content(new["certificate"]).decode()), "the certificate that is shown")
+    check(after != before, "it is the one from before")
+    bystander.nothing_is_left()
 
 
 # ---- tickets ----

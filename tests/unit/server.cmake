@@ -33,6 +33,8 @@ target_compile_definitions(test_catalogue PRIVATE ZLINK_TESTS_MODULES="${unit_mo
 
 zlink_unit_test(mesh zlink_mesh)
 zlink_unit_test(mesh_memory zlink_mesh)
+zlink_unit_test(mesh_roles zlink_mesh)
+zlink_unit_test(mesh_weights zlink_mesh)
 zlink_unit_test(mesh_hostile zlink_mesh)
 zlink_unit_test(mesh_dialled zlink_mesh)
 zlink_unit_test(mesh_room zlink_mesh)

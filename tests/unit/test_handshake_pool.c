@@ -29,7 +29,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    zlink_tls_context_destroy(context);
+    zlink_tls_context_release(context);
     tls_fixture_release(&fixture);
     return 0;
 }

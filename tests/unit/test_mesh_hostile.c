@@ -181,9 +181,9 @@ static void link_breaks(void (*say)(const raw_link_t *link), const char *reason)
     node_stop(&node);
 }
 
-static void say_hello_again(const raw_link_t *link)
+static void say_another_hello(const raw_link_t *link)
 {
-    raw_say_hello(link->application, "raw" RAW_UUID, ZLINK_CONNECTION_APPLICATION, 9);
+    raw_say_hello(link->application, "raw" RAW_UUID, ZLINK_CONNECTION_APPLICATION, 10);
 }
 
 static void say_request_on_completion(const raw_link_t *link)
@@ -210,7 +210,7 @@ static void say_update_on_completion(const raw_link_t *link)
 static void test_frames_in_the_wrong_place_end_the_link(void **state)
 {
     (void)state;
-    link_breaks(say_hello_again, "a frame that does not belong after admission");
+    link_breaks(say_another_hello, "a second description that differs from the first");
     link_breaks(say_request_on_completion, "a call on the Completion connection");
     link_breaks(say_error_on_application, "an answer on the Application connection");
     link_breaks(say_cancel_on_completion, "CANCEL on the Completion connection");

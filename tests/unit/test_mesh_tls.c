@@ -112,7 +112,7 @@ static void secure_dials(secure_t *secure, const char *address)
 static void secure_stop(secure_t *secure)
 {
     node_stop(&secure->node);
-    zlink_tls_context_destroy(secure->tls);
+    zlink_tls_context_release(secure->tls);
 }
 
 /* Ports that were free a moment ago: nodes that dial each other have to know them before they start. */

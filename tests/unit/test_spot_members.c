@@ -7,6 +7,7 @@
 #include <sched.h>
 
 #include "base/memory.h"
+#include "exec/coroutine.h"
 
 static const zlink_spot_execution_kind_t user = ZLINK_EXECUTION_USER;
 
@@ -473,7 +474,7 @@ static void test_allocation_failures_of_the_maps(void **state)
     desk_close(&desk);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(__GLIBC__)
+#if !defined(ZLINK_ASAN) && !defined(ZLINK_TSAN) && defined(__GLIBC__)
 /* Queue, claim, map entry, the map's share and an id of 16 bytes of an idle Actor: 256 bytes at most. */
 static void test_an_idle_actor_is_small(void **state)
 {

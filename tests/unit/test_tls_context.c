@@ -45,7 +45,7 @@ static void test_tls_context_takes_good_files(void **state)
     assert_string_equal(zlink_tls_context_identity(context)->mesh, "mesh");
     assert_string_equal(zlink_tls_context_identity(context)->name, "node-a");
     assert_int_equal(zlink_tls_context_expires_at(context), 4102444799); /* 2099-12-31 23:59:59 */
-    zlink_tls_context_destroy(context);
+    zlink_tls_context_release(context);
 }
 
 /* TR-94: TLS without a certificate, key or authority does not start. */
@@ -90,7 +90,7 @@ static void test_tls_context_key_must_be_private_and_fit(void **state)
         refuse(&files, good.key, "chmod 600");
     }
     assert_int_equal(chmod(good.key, 0400), 0);
-    zlink_tls_context_destroy(tls_fixture_context(&good));
+    zlink_tls_context_release(tls_fixture_context(&good));
     memcpy(files.key, other.key, sizeof(files.key));
     refuse(&files, other.key, "does not belong to certificate");
 }
@@ -139,7 +139,7 @@ static void test_tls_context_identity_must_be_one_good_uri(void **state)
     /* Names of other kinds beside it do not matter. */
     tls_wish_t fine = {.name = "fine", .authority = "ca", .uris = {"https://mesh/x", "zlink://mesh/fine"}};
     tls_files_t files = tls_fixture_make(&fixture, &fine);
-    zlink_tls_context_destroy(tls_fixture_context(&files));
+    zlink_tls_context_release(tls_fixture_context(&files));
 }
 
 static void test_tls_context_authority_must_vouch(void **state)

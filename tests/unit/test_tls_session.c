@@ -31,8 +31,8 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    zlink_tls_context_destroy(context_a);
-    zlink_tls_context_destroy(context_b);
+    zlink_tls_context_release(context_a);
+    zlink_tls_context_release(context_b);
     tls_fixture_release(&fixture);
     return 0;
 }
@@ -352,7 +352,7 @@ static void test_tr92_client_refuses_the_server(void **state)
         strstr(zlink_tls_session_reason(server.session), "the peer refused: certificate of an unknown authority"));
     side_release(&client);
     side_release(&server);
-    zlink_tls_context_destroy(context);
+    zlink_tls_context_release(context);
 }
 
 /* TLS 1.1, and suites that are not ours, find no server here. */

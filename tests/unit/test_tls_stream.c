@@ -39,8 +39,8 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    zlink_tls_context_destroy(context_a);
-    zlink_tls_context_destroy(context_b);
+    zlink_tls_context_release(context_a);
+    zlink_tls_context_release(context_b);
     tls_fixture_release(&fixture);
     return 0;
 }
@@ -208,7 +208,7 @@ static void test_tr92_tr93_untrusted_peer_is_refused_with_a_reason(void **state)
         pair_close(&pair);
     }
     zlink_log_set_level(ZLINK_LOG_INFO);
-    zlink_tls_context_destroy(context);
+    zlink_tls_context_release(context);
 }
 
 /* Plain bytes at a TLS listener are refused at once; a dialer that says nothing is dropped after 5 s. */

@@ -6,8 +6,6 @@ import json
 
 from measure import median
 
-NOT_THERE = "not there yet"
-
 
 def number(value):
     if value is None:

@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# Checks every model with spin, and that spin finds a fault in every broken variant (the BROKEN_ words in a model).
+# Prints "N passed, N failed".
+#   tests/model/run.sh [MODEL...]
+set -euo pipefail
+cd "$(dirname "$0")"
+
+folder=$PWD
+build=../../build/model
+mkdir -p "$build"
+cd "$build"
+passed=0
+failed=0
+
+# Beyond the default sizes: MODEL OPTION...
+sizes() {
+  case $1 in
+  parking)
+    echo "-DPOSTERS=1 -DSELF_POSTS=1"
+    echo "-DPOSTERS=1 -DSPURIOUS=1"
+    echo "-DSTOPPER -DWORKERS=2"
+    ;;
+  esac
+}
+
+# The variant that a model's default size is too small for: MODEL BROKEN
+broken_size() {
+  case $1/$2 in
+  *) ;;
+  esac
+}
+
+# verify MODEL OPTION...: 0: every state was seen and is good, 1: a fault was found, 2: neither
+verify() {
+  local model=$1 name
+  shift
+  name=$(tr -cd '[:alnum:]_' <<<"$model$*")
+  mkdir -p "$name"
+  (
+    cd "$name"
+    rm -f ./*.trail
+    cp "$folder/$model.pml" .
+    spin "$@" -a "$model.pml" && gcc -O2 -w -DSAFETY -DCOLLAPSE -DVECTORSZ=512 -o pan pan.c &&
+      timeout 120 ./pan -m100000 -w22 -n
+  ) >"$name.log" 2>&1 || true
+  if grep -q 'errors: 0$' "$name.log" && ! grep -qE 'max search depth too small|out of memory' "$name.log"; then
+    return 0
+  fi
+  grep -qE 'errors: [1-9]' "$name.log" && return 1
+  return 2
+}
+
+# expect WANTED MODEL OPTION...
+expect() {
+  local wanted=$1 answer=0
+  shift
+  verify "$@" || answer=$?
+  if [ "$answer" -eq "$wanted" ]; then
+    passed=$((passed + 1))
+    return
+  fi
+  failed=$((failed + 1))
+  case $answer in
+  0) echo "FAILED: $*: spin finds no fault" ;;
+  1) echo "FAILED: $*: spin finds a fault; see $build (spin -t -p -l -g shows the way there)" ;;
+  *) echo "FAILED: $*: spin did not come to an end" ;;
+  esac
+}
+
+models=("$@")
+if [ ${#models[@]} -eq 0 ]; then
+  for file in "$folder"/*.pml; do
+    models+=("$(basename "$file" .pml)")
+  done
+fi
+for model in "${models[@]}"; do
+  expect 0 "$model"
+  while read -r -a options; do
+    [ ${#options[@]} -eq 0 ] || expect 0 "$model" "${options[@]}"
+  done < <(sizes "$model")
+  while read -r broken; do
+    read -r -a options < <(broken_size "$model" "$broken"; echo)
+    expect 1 "$model" "-D$broken" "${options[@]}"
+  done < <(grep -oE 'BROKEN_[A-Z_]+' "$folder/$model.pml" | sort -u)
+done
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
