@@ -14,13 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef enum zlink_log_level {
-    ZLINK_LOG_DEBUG = 0,
-    ZLINK_LOG_INFO,
-    ZLINK_LOG_WARN,
-    ZLINK_LOG_ERROR,
-    ZLINK_LOG_OFF,
-} zlink_log_level_t;
+#include <zlink/log.h> /* the levels */
 
 /* One key=value pair. Make it with the macros. */
 typedef struct zlink_log_field {

@@ -166,7 +166,7 @@ static int run(const verb_t *verb, const arguments_t *arguments)
     switch (make(verb, arguments, &made, &why)) {
     case ZLINK_OK:
         if (verb->revokes)
-            printf("%s: %s is on it; give it to every node as tls.crl and start the nodes anew\n", made.key_file,
+            printf("%s: %s is on it; give it to every node as tls.crl and send the nodes SIGHUP\n", made.key_file,
                    made.certificate_file);
         else
             printf("%s: %s, valid until %s\n%s: its key, for this owner only\n", made.certificate_file, made.identity,

@@ -1,6 +1,7 @@
 #include "ctl/check.h"
 
 #include <argp.h>
+#include <dlfcn.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #include "net/ring_features.h"
 #include "net/tls_context.h"
 #include "server/config/config.h"
+#include "server/config/module_file.h"
 
 #define EXIT_BAD_USE 2
 #define DAY_S        86400
@@ -39,7 +41,7 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
 }
 
 static const struct argp_option options[] = {
-    {"config", 'c', "FILE", 0, "Read this configuration and the TLS files that it names", 0},
+    {"config", 'c', "FILE", 0, "Read this configuration, the TLS files and the modules that it names", 0},
     {"io", 'i', NULL, 0, "Ask the kernel for an io_uring ring (what happens without --config, too)", 0},
     {0},
 };
@@ -92,6 +94,32 @@ static bool check_tls(const char *file, const zlink_config_t *config)
     return good;
 }
 
+/* Modules find the library where the node has loaded it already. Where it is not installed they may bring it. */
+static void load_library(void)
+{
+    (void)dlopen("libzlink.so.0", RTLD_NOW | RTLD_GLOBAL);
+}
+
+/* What can be seen without running a module's code: that it can be loaded, and was built for this version. */
+static bool check_modules(const char *file, const zlink_config_t *config)
+{
+    bool good = true;
+
+    load_library();
+    for (size_t i = 0; i < config->module_count; i++) {
+        const zlink_module_descriptor_t *descriptor = NULL;
+        zlink_refusal_t why = {{0}};
+
+        if (zlink_module_file_open(config->modules[i], &descriptor, &why) == ZLINK_OK) {
+            printf("%s: modules[%zu]: %s is a module, '%s'\n", file, i, config->modules[i], descriptor->name);
+        } else {
+            fprintf(stderr, "%s: modules[%zu]: %s\n", file, i, why.line);
+            good = false;
+        }
+    }
+    return good;
+}
+
 static bool check_config(const char *file)
 {
     zlink_config_t *config = NULL;
@@ -106,6 +134,7 @@ static bool check_config(const char *file)
         printf("%s: transport: connections are neither encrypted nor authenticated\n", file);
     else
         good = check_tls(file, config);
+    good = check_modules(file, config) && good;
     if (good)
         printf("%s: node '%s' of mesh '%s' is well configured\n", file, config->name, config->mesh);
     zlink_config_free(config);

@@ -1,5 +1,6 @@
 #include "exec/actor_serial_executor.h"
 
+#include <assert.h>
 #include <stddef.h>
 
 #include "base/container_of.h"
@@ -93,6 +94,7 @@ void zlink_actor_serial_executor_close(zlink_actor_serial_executor_t *executor,
 
     if (!atomic_compare_exchange_strong(&executor->closed, &none, closed ? closed : nobody_is_told))
         return;
+    assert(!atomic_load(&executor->owner.above) && "a member ends with its Spot");
     atomic_fetch_or(&executor->owner.state, ZLINK_OWNER_CLOSED);
     zlink_serial_execution_queue_close(&executor->queue, queue_closed);
 }

@@ -60,8 +60,8 @@ void zlink_actor_serial_executor_seal(zlink_actor_serial_executor_t *executor);
 void zlink_actor_serial_executor_unseal(zlink_actor_serial_executor_t *executor);
 
 /* Nothing new; what was accepted runs; then `closed` (may be NULL) once, on a worker: the executor may be freed there.
- * Idempotent: the first call's callback counts. Not for a member: it leaves its Spot first, or ends with it; then
- * nobody is told. */
+ * Idempotent: the first call's callback counts. Not for a member, nor while it becomes one: it leaves its Spot first,
+ * or ends with it; then nobody is told. */
 void zlink_actor_serial_executor_close(zlink_actor_serial_executor_t *executor,
                                        zlink_actor_serial_executor_closed_t closed);
 

@@ -18,7 +18,7 @@
 typedef struct zlink_execution_completion zlink_execution_completion_t;
 
 struct zlink_execution_completion {
-    /* After the turn's `ended`, still on its authority; must not wait. The completion may be freed in it. */
+    /* After the turn's `ended`, before its authority is given back, on no turn. The completion may be freed in it. */
     void (*done)(zlink_execution_completion_t *completion, zlink_status_t status);
     /* Private. */
     const zlink_execution_owner_t *coordinator; /* compared only */

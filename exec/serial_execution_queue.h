@@ -59,15 +59,16 @@ struct zlink_serial_execution_queue {
     alignas(16) zlink_lane_word_t application;
     zlink_lane_word_t lifecycle; /* the barrier slot's items come in here too */
     const zlink_execution_lane_policy_t *policy;
-    zlink_serial_execution_queue_t *gate; /* NULL: a worker drives it */
-    _Atomic zlink_queue_closed_t closed;  /* set by the first close */
-    zlink_quiescence_t *quiescing;        /* the holder's: wait for what was running when their marks were passed */
+    _Atomic zlink_queue_closed_t closed; /* set by the first close */
 
-    /* Whoever holds the authority; at least a cache line away from the word that submitters change. */
-    zlink_work_item_t *application_last; /* rings: the last item points at the first */
-    zlink_work_item_t *lifecycle_last;   /* the barrier slot's items stand at its front */
+    /* Whoever holds the authority. */
+    zlink_quiescence_t *quiescing; /* wait for what was running when their marks were passed */
+    uint64_t authority;            /* the fencing number of the current or last acquisition (contract 003 §6) */
+    /* From here on what is used for every item, a cache line away from the word that submitters change. */
+    zlink_serial_execution_queue_t *gate; /* NULL: a worker drives it */
+    zlink_work_item_t *application_last;  /* rings: the last item points at the first */
+    zlink_work_item_t *lifecycle_last;    /* the barrier slot's items stand at its front */
     zlink_work_item_t *held; /* waits and keeps the turn; of a gated queue also the item that runs: the claim */
-    uint64_t authority;      /* the fencing number of the current or last acquisition (contract 003 §6) */
     _Atomic uint8_t look;    /* set after something came into the lifecycle lane or the barrier slot */
     _Atomic uint8_t hold;    /* the hand-shake of a held item */
     uint8_t epoch;

@@ -257,6 +257,8 @@ static void add_actor_on_lane(void *context)
     if (request->status == ZLINK_OK &&
         (atomic_load(&actor->owner.above) || (request->current != &actor->queue && !is_idle(&actor->queue))))
         request->status = ZLINK_INVALID_OPERATION;
+    if (request->status == ZLINK_OK && (atomic_load(&actor->owner.state) & ZLINK_OWNER_CLOSED))
+        request->status = ZLINK_SHUTTING_DOWN; /* the Actor was closed */
     if (request->status == ZLINK_OK && find_actor(executor, actor->entry.name))
         request->status = ZLINK_ALREADY_EXISTS;
     if (request->status == ZLINK_OK)

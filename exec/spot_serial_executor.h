@@ -105,7 +105,8 @@ zlink_status_t zlink_spot_serial_executor_execute_lifecycle(zlink_spot_serial_ex
 /* `actor` becomes a member: on its own turn, from its next turn on, or while it is idle and nobody else submits to it.
  * Under SpotWide that turn may not wait any more. It belongs to its embedder still, and must stay until it has left or
  * the Spot's `closed`. ZLINK_ALREADY_EXISTS: its id is here. ZLINK_INVALID_OPERATION: an Instance Spot, it is a member
- * already or busy elsewhere. ZLINK_CAPACITY_EXCEEDED, ZLINK_UNAVAILABLE and ZLINK_SHUTTING_DOWN as of execute_actor. */
+ * already or busy elsewhere. ZLINK_SHUTTING_DOWN: one of the two was closed. ZLINK_CAPACITY_EXCEEDED and
+ * ZLINK_UNAVAILABLE as of execute_actor. */
 zlink_status_t zlink_spot_serial_executor_add_actor(zlink_spot_serial_executor_t *executor,
                                                     zlink_actor_serial_executor_t *actor);
 

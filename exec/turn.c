@@ -192,7 +192,7 @@ static zlink_status_t go_on(zlink_turn_t *turn, zlink_status_t status, zlink_sta
 }
 
 /* All of it before the authority is given back, so that it does not overlap the next turn (contract 003 §8). */
-static void end(zlink_turn_t *turn, zlink_status_t status)
+static void end(zlink_turn_t *turn, zlink_worker_t *worker, zlink_status_t status)
 {
     zlink_execution_completion_t *completion = turn->completion;
     void (*left)(const zlink_execution_owner_t *owner) = turn->left;
@@ -203,6 +203,7 @@ static void end(zlink_turn_t *turn, zlink_status_t status)
     if (turn->scope)
         zlink_defer_scope_end(turn, status);
     turn->ended(turn, status);
+    leave(worker); /* the turn may be gone */
     if (completion)
         zlink_execution_completion_ended(completion, status);
     if (left)
@@ -232,8 +233,7 @@ static zlink_work_result_t run(zlink_work_item_t *item, zlink_worker_t *worker)
         status = go_on(turn, status, turn->wait->status);
     }
     turn->ending = true;
-    end(turn, status);
-    leave(worker);
+    end(turn, worker, status);
     return ZLINK_WORK_DONE;
 }
 

@@ -233,8 +233,7 @@ static void sleep_on_futex(zlink_worker_t *worker, bool keeps_time, bool on_watc
     syscall(SYS_futex, &worker->sleeping, FUTEX_WAIT_PRIVATE, 1, wait, NULL, 0);
 }
 
-/* True: it was on the watch, and must see to all rings. */
-static bool park(zlink_worker_t *worker)
+static void park(zlink_worker_t *worker)
 {
     zlink_worker_pool_t *pool = worker->pool;
     zlink_worker_t *nobody = NULL;
@@ -255,7 +254,6 @@ static bool park(zlink_worker_t *worker)
         atomic_store(&pool->searching, 0);
     if (on_watch)
         atomic_store(&pool->watchman, NULL);
-    return on_watch;
 }
 
 static void fire_timers(zlink_worker_t *worker)
@@ -296,22 +294,24 @@ void zlink_worker_attend(void *context)
 /* The next queue to drive, NULL when the pool stops. */
 static zlink_serial_execution_queue_t *find_work(zlink_worker_t *worker)
 {
-    bool from_watch = false;
+    bool searches = false; /* it may have been woken for another queue than the one that it takes */
 
     for (;;) {
         fire_timers(worker);
         zlink_serial_execution_queue_t *queue = pop(worker);
-        if (!queue)
+        if (!queue) {
             queue = steal(worker);
+            searches = true;
+        }
         if (queue) {
             leave_the_time(worker);
-            if (from_watch && anything_to_steal(worker))
+            if (searches && atomic_load(&worker->pool->idle) != 0 && anything_to_steal(worker))
                 call_thief(worker->pool, worker->index);
             return queue;
         }
         if (atomic_load(&worker->pool->stopping))
             return NULL;
-        from_watch = park(worker);
+        park(worker);
     }
 }
 

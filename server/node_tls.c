@@ -89,6 +89,6 @@ void zlink_node_tls_reload(zlink_node_t *node, const char *config_path)
     zlink_reactor_call(node->reactor, put_in_force, &errand);
     zlink_tls_context_release(node->tls);
     node->tls = errand.tls;
-    zlink_log(ZLINK_LOG_INFO, "zlink.tls.reloaded", ZLINK_LOG_I("connections_ended", (int64_t)errand.ended),
+    zlink_log(ZLINK_LOG_INFO, "zlink.tls.reloaded", ZLINK_LOG_I("ended", (int64_t)errand.ended),
               ZLINK_LOG_I("expires_at", zlink_tls_context_expires_at(node->tls)));
 }

@@ -7,6 +7,7 @@
 #include <zlink/call.h>
 #include <zlink/channel.h>
 #include <zlink/handler.h>
+#include <zlink/log.h>
 #include <zlink/message.h>
 #include <zlink/module.h>
 #include <zlink/node_handlers.h>

@@ -146,8 +146,8 @@ zlink_peer_link_t *zlink_mesh_find_link(zlink_mesh_t *mesh, uint64_t number);
 /* Reactor thread. After an `arrived` that answered ZLINK_FRAME_WAIT. */
 void zlink_mesh_resume_intake(zlink_mesh_t *mesh);
 
-/* Reactor thread. `tls` instead of the one from before, for every handshake from now on; connections whose peer it does
- * not trust are ended, and with them their links. The caller keeps a hold. Answers how many were ended. */
+/* Reactor thread. `tls` instead of the one from before, for every handshake from now on; whoever it does not trust
+ * loses his link. The caller keeps a hold. Answers how many links, and connections without one, were ended. */
 size_t zlink_mesh_set_tls(zlink_mesh_t *mesh, const zlink_tls_context_t *tls);
 
 /* Reactor thread. Tells every peer that this node takes nothing new, admits nobody, dials nobody. */

@@ -258,7 +258,7 @@ def test_revocation_list_is_read_anew(mesh):
 
     mesh.ctl_ok("certs", "revoke", "--dir", mesh.authority(), "--name", "gone")
     begin = len(node.stderr())
-    reload(node, "zlink.tls.reloaded", "connections_ended=2")
+    reload(node, "zlink.tls.reloaded", "ended=1")
     line = next(line for line in node.stderr()[begin:].splitlines() if "zlink.peer.distrusted" in line)
     check("name=gone" in line and "revoked" in line, line)
     wait_until(lambda: gone.error is not None, "the link of gone ends")
@@ -296,7 +296,7 @@ def test_certificate_is_read_anew(mesh):
     equal(shown(), before, "the certificate after one was refused")
     for which in ("certificate", "key"):
         overwrite(files[which], content(new[which]))
-    reload(node, "zlink.tls.reloaded", "connections_ended=0")
+    reload(node, "zlink.tls.reloaded", "ended=0")
     after = shown()
     equal(after, ssl.PEM_cert_to_DER_cert(content(new["certificate"]).decode()), "the certificate that is shown")
     check(after != before, "it is the one from before")

@@ -205,6 +205,14 @@ def test_check(mesh):
     node.write_config()
     result = mesh.ctl("check", "--config", node.config_path)
     check(result.code == 0 and "well configured" in result.out, f"check: {result}")
+    check("is a module, 'probe'" in result.out, f"check of the modules: {result}")
+    good = node.config["modules"]
+    for module, words in (("old_abi", "modules[0]: .*: built for module ABI"), ("no_module", "modules[0]: .*: not a zlink")):
+        node.config["modules"] = [mesh.program(f"tests/mesh/{module}.so")]
+        node.write_config()
+        result = mesh.ctl("check", "--config", node.config_path)
+        check(result.code == 1 and re.search(words.replace("[0]", r"\[0\]"), result.err), f"check of {module}: {result}")
+    node.config["modules"] = good
     result = mesh.ctl("check")
     check(result.code == 0 and "io_uring" in result.out, f"check of the kernel: {result}")
     node.config["workers"] = "many"

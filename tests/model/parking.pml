@@ -10,7 +10,7 @@
 #define WORKERS 2
 #endif
 #ifndef POSTERS
-#define POSTERS 3
+#define POSTERS 2
 #endif
 #ifndef SELF_POSTS
 #define SELF_POSTS 0 /* queues that become ready on a turn of their worker */
@@ -18,7 +18,11 @@
 #ifndef SPURIOUS
 #define SPURIOUS 0 /* ends of a sleep that nobody asked for */
 #endif
-#define BUSY_MAX (WORKERS - 1) /* so that one is free to look */
+#ifdef ANY_BUSY
+#define MAY_BE_BUSY (busy_for_ever < WORKERS - 1) /* so that one is free to look */
+#else
+#define MAY_BE_BUSY (me < WORKERS - 1)
+#endif
 #define NOBODY   255
 
 byte inbox[WORKERS];    /* movable ones: as they came … */
@@ -90,14 +94,11 @@ inline take_pinned()
 
 inline wake(w)
 {
-    atomic {
+    d_step {
         woke = sleeping[w];
-        sleeping[w] = false
-    };
-    if
-    :: woke -> in_futex[w] = false
-    :: else
-    fi
+        sleeping[w] = false;
+        in_futex[w] = false
+    }
 }
 
 inline wake_one_idle(home)
@@ -108,29 +109,26 @@ inline wake_one_idle(home)
     :: atomic {
             n <= LAST_CALLED && !woke ->
             woke = sleeping[OTHER(home, n)];
-            sleeping[OTHER(home, n)] = false
-        };
-        if
-        :: woke -> in_futex[OTHER(home, n)] = false
-        :: else
-        fi;
-        n++
+            sleeping[OTHER(home, n)] = false;
+            in_futex[OTHER(home, n)] = false;
+            n++
+        }
     :: else -> break
     od
 }
 
 inline anybody_sleeps(home)
 {
-    woke = false;
-    n = 1;
-    do
-    :: atomic {
-            n <= LAST_CALLED && !woke ->
+    d_step {
+        woke = false;
+        n = 1;
+        do
+        :: n <= LAST_CALLED && !woke ->
             woke = sleeping[OTHER(home, n)];
             n++
-        }
-    :: else -> break
-    od
+        :: else -> break
+        od
+    }
 }
 
 inline call_thief(home)
@@ -173,6 +171,16 @@ active [POSTERS] proctype poster()
     byte home, n;
     bool woke, pin, behind;
 
+#if defined(SCENE_OF_THREE) /* two for a worker that may be busy with the first, one that is the thief's own */
+    home = (_pid < 2 -> 0 : 1);
+    pin = _pid == 2;
+#elif !defined(ANY_HOME)
+    home = _pid % WORKERS;
+    if
+    :: _pid > 0 -> pin = true
+    :: pin = false
+    fi;
+#else
     atomic {
         if
         :: _pid == 0 -> home = 0
@@ -183,6 +191,7 @@ active [POSTERS] proctype poster()
         :: pin = false
         fi
     };
+#endif
 #ifdef BROKEN_LOOK_BEFORE_PUSH
     woke = sleeping[home];
     ring_push(home, pin);
@@ -240,29 +249,6 @@ inline anything_to_steal()
     }
 }
 
-/* What it was woken for may be another queue than the one that it takes. */
-inline pass_on()
-{
-    d_step {
-        victim = NOBODY;
-        i = 0;
-        do
-        :: i < WORKERS ->
-            if
-            :: victim == NOBODY && MOVABLE(OTHER(me, i)) -> victim = OTHER(me, i)
-            :: else
-            fi;
-            i++
-        :: else -> break
-        od;
-        i = 0
-    };
-    if
-    :: victim != NOBODY -> call_thief(victim)
-    :: else
-    fi
-}
-
 /* A queue becomes ready on a turn of this worker and stays with it. */
 inline ready_here()
 {
@@ -306,6 +292,10 @@ find_work:
         if
         :: got ->
             search = true;
+            if
+            :: MOVABLE(victim) || MOVABLE(me) -> call_thief(me)
+            :: else
+            fi;
             goto take
         :: else
         fi;
@@ -376,16 +366,7 @@ end:
     if
     :: on_watch ->
         on_watch = false;
-        watchman = NOBODY;
-        if
-        :: inbox[me] + round[me] + pinned[me] > 0 ->
-            anything_to_steal();
-            if
-            :: got -> call_thief(me)
-            :: else
-            fi
-        :: else
-        fi
+        watchman = NOBODY
     :: else
     fi;
     goto find_work;
@@ -395,7 +376,12 @@ take:
     search = false;
 #endif
     if
-    :: search && idle > 0 -> pass_on()
+    :: search && idle > 0 ->
+        anything_to_steal();
+        if
+        :: got -> call_thief(me)
+        :: else
+        fi
     :: else
     fi;
     atomic {
@@ -415,7 +401,7 @@ take:
     if
     :: true
     :: atomic {
-            busy_for_ever < BUSY_MAX ->
+            MAY_BE_BUSY ->
             busy_for_ever++;
             busy[me] = true
         };
@@ -440,7 +426,7 @@ active proctype judge()
     do
     :: w < WORKERS ->
         assert(busy[w] || pinned[w] == 0);
-        assert(!MOVABLE(w)); /* BUSY_MAX leaves somebody who sleeps */
+        assert(!MOVABLE(w)); /* somebody sleeps, MAY_BE_BUSY says so */
         w++
     :: else -> break
     od

@@ -265,6 +265,7 @@ static inline void host_init(host_fixture_t *fixture, unsigned workers)
     fixture->options = (zlink_application_host_options_t){
         .clock = &fixture->exec.clock,
         .node_id = "unit-node",
+        .mesh = "unit-mesh",
         .policy = fixture->exec.policy,
         .request_timeout_ms = 5000,
         .send_timeout_ms = 1000,

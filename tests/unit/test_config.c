@@ -14,7 +14,8 @@
 /* Three lines that are a whole configuration; a case's own text follows on line 4. */
 #define PLAIN "mesh: m\nname: a\ntransport: plain-without-encryption-or-authentication\n"
 #define ROOT_KEYS                                                                                                      \
-    "mesh, name, listen, advertise, control, modules, peers, spots, transport, tls, workers, cpu_workers_min, "        \
+    "mesh, name, listen, advertise, control, modules, peers, object_role, channels, spots, transport, tls, workers, "  \
+    "cpu_workers_min, "                                                                                                \
     "cpu_workers_max, cpu_workers_idle, request_timeout, send_timeout, shutdown_timeout, owner_time_budget, limits, "  \
     "log"
 
@@ -238,6 +239,7 @@ static void test_the_counts_of_lists_are_bounded(void **state)
         {"modules", "  - m%u.so\n", ZLINK_CONFIG_MODULES},
         {"peers", "  - n%u:7700\n", ZLINK_CONFIG_PEERS},
         {"spots", "  - {type: t%u, node: b}\n", ZLINK_CONFIG_SPOTS},
+        {"channels", "  - {name: c%u, weight: 1}\n", ZLINK_CONFIG_CHANNELS},
     };
     char *text = malloc(128 * 1024);
     char line[128];
@@ -266,6 +268,84 @@ static void test_the_counts_of_lists_are_bounded(void **state)
     free(text);
 }
 
+/* TR-1: a node is in one mesh: the key takes one name, and stands once. */
+static void test_tr1_a_second_mesh_is_refused(void **state)
+{
+    (void)state;
+    assert_refused(PLAIN "mesh: m\n", "n.yaml:4: mesh: stands here a second time");
+    assert_refused("mesh: [m, m]\nname: a\n", "n.yaml:1: mesh: must be one value");
+}
+
+/* TR-2: a channel is named once, in one role. */
+static void test_tr2_a_channel_named_twice_is_refused(void **state)
+{
+    (void)state;
+    assert_refused(PLAIN "channels: [{name: c}, {name: d}, {name: c}]\n",
+                   "n.yaml:4: channels[2].name: is the same as channels[0].name");
+    assert_refused(PLAIN "channels: [{name: c, role: server}, {name: c, role: client}]\n",
+                   "n.yaml:4: channels[1].name: is the same as channels[0].name");
+    assert_refused(PLAIN "channels: [{name: c, role: both}]\n",
+                   "n.yaml:4: channels[0].role: 'both' is not one of server, client");
+}
+
+/* TR-4: a weight is a whole number from 0 to 10000, and 100 where nothing is said. */
+static void test_tr4_weights(void **state)
+{
+    static const struct {
+        const char *weight;
+        const char *reason;
+    } cases[] = {
+        {"-1", "'-1' is not a whole number"},
+        {"10001", "'10001' is not between 0 and 10000"},
+        {"1.5", "'1.5' is not a whole number"},
+        {"''", "must not be empty"},
+        {"99999999999999999999", "'99999999999999999999' is not a whole number"},
+    };
+    char text[256], line[256];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        snprintf(text, sizeof(text), PLAIN "channels:\n  - name: c\n    weight: %s\n", cases[i].weight);
+        snprintf(line, sizeof(line), "n.yaml:6: channels[0].weight: %s", cases[i].reason);
+        assert_refused(text, line);
+    }
+    assert_refused(PLAIN "channels: [{name: c, role: client, weight: 1}]\n",
+                   "n.yaml:4: channels[0].weight: is given for a channel that this node only calls");
+    zlink_config_t *config = parse(PLAIN "channels: [{name: c, weight: 0}, {name: \"d e\", weight: 10000}, {name: e}, "
+                                         "{name: f, role: client}]\nobject_role: client\n");
+    assert_int_equal(config->channel_count, 4);
+    assert_int_equal(config->channels[0].weight, 0);
+    assert_int_equal(config->channels[1].weight, 10000);
+    assert_string_equal(config->channels[1].name, "d e");
+    assert_int_equal(config->channels[2].weight, 100);
+    assert_int_equal(config->channels[2].role, ZLINK_CONFIG_SERVER);
+    assert_int_equal(config->channels[3].role, ZLINK_CONFIG_CLIENT);
+    assert_int_equal(config->object_role, ZLINK_CONFIG_CLIENT);
+    zlink_config_free(config);
+}
+
+/* TR-13: who is expected at an address, by name or node id. */
+static void test_tr13_peers_that_are_expected(void **state)
+{
+    zlink_config_t *config = parse(PLAIN "peers: ['b@h:1', 'h:2', 'b-76543210-fedc-4ba9-a765-43210fedcba9@[::1]:3']\n");
+
+    (void)state;
+    assert_int_equal(config->peer_count, 3);
+    assert_string_equal(config->peers[0], "h:1");
+    assert_string_equal(config->expected_peers[0], "b");
+    assert_string_equal(config->peers[1], "h:2");
+    assert_null(config->expected_peers[1]);
+    assert_string_equal(config->peers[2], "[::1]:3");
+    assert_string_equal(config->expected_peers[2], "b-76543210-fedc-4ba9-a765-43210fedcba9");
+    zlink_config_free(config);
+    assert_refused(PLAIN "peers: ['@h:1']\n",
+                   "n.yaml:4: peers[0]: '', before the '@', is neither a node's name nor a node id");
+    assert_refused(PLAIN "peers: ['a b@h:1']\n",
+                   "n.yaml:4: peers[0]: 'a b', before the '@', is neither a node's name nor a node id");
+    assert_refused(PLAIN "peers: ['b@h:1', 'c@H:1']\n", "n.yaml:4: peers[1]: is the same as peers[0]");
+    assert_refused(PLAIN "peers: ['b@h']\n", "n.yaml:4: peers[0]: 'h' is not an address of the form host:port");
+}
+
 static void test_defaults_are_filled_in(void **state)
 {
     zlink_config_t *config = parse("mesh: m\nname: a\ntls: {ca: a.pem, certificate: /b.pem, key: c}\n");
@@ -279,6 +359,8 @@ static void test_defaults_are_filled_in(void **state)
     assert_int_equal(config->module_count, 0);
     assert_int_equal(config->peer_count, 0);
     assert_int_equal(config->spot_count, 0);
+    assert_int_equal(config->channel_count, 0);
+    assert_int_equal(config->object_role, ZLINK_CONFIG_SERVER);
     assert_int_equal(config->transport, ZLINK_CONFIG_TLS);
     assert_string_equal(config->tls.ca, "a.pem");
     assert_string_equal(config->tls.certificate, "/b.pem");
@@ -512,6 +594,9 @@ static void test_the_example_shows_every_key_and_the_true_defaults(void **state)
     assert_non_null(long_form->control);
     assert_int_equal(long_form->module_count, 1);
     assert_int_equal(long_form->peer_count, 2);
+    assert_string_equal(long_form->expected_peers[1], "node-c");
+    assert_int_equal(long_form->channel_count, 2);
+    assert_int_equal(long_form->object_role, short_form->object_role);
     assert_int_equal(long_form->spot_count, 1);
     assert_int_equal(long_form->transport, short_form->transport);
     assert_int_equal(long_form->workers, short_form->workers);
@@ -567,6 +652,10 @@ int main(void)
         cmocka_unit_test(test_tls_allow_and_crl),
         cmocka_unit_test(test_tr75_a_wildcard_needs_an_address_to_advertise),
         cmocka_unit_test(test_the_counts_of_lists_are_bounded),
+        cmocka_unit_test(test_tr1_a_second_mesh_is_refused),
+        cmocka_unit_test(test_tr2_a_channel_named_twice_is_refused),
+        cmocka_unit_test(test_tr4_weights),
+        cmocka_unit_test(test_tr13_peers_that_are_expected),
         cmocka_unit_test(test_defaults_are_filled_in),
         cmocka_unit_test(test_every_setting_arrives),
         cmocka_unit_test_setup_teardown(test_a_file_that_cannot_be_read_is_refused, make_folder, remove_folder),

@@ -763,6 +763,59 @@ static void test_frame_payload_is_taken_with_its_memory(void **state)
     free(bytes);
 }
 
+static void send_frame(int fd, uint8_t *bytes, uint32_t body_bytes)
+{
+    zlink_frame_prefix_encode(
+        &(zlink_frame_prefix_t){.kind = ZLINK_FRAME_SEND, .body_bytes = body_bytes, .target_id = 1, .packet_id = 2},
+        bytes);
+    send_all(fd, bytes, ZLINK_FRAME_PREFIX_BYTES + body_bytes);
+}
+
+/* What lies behind a taken payload is offered where it has gone; and a buffer that a backlog has made large does not
+ * keep later payloads from being taken. */
+static void test_frame_behind_a_taken_payload_is_kept(void **state)
+{
+    uint8_t *bytes = pattern_make(9, ZLINK_FRAME_PREFIX_BYTES + 400000);
+    int64_t before;
+    peer_t peer;
+    node_t node;
+    int fd;
+
+    (void)state;
+    node_open(&node, &peer, 1);
+    fd = node_connect(&node, &peer);
+    peer.take = true;
+    atomic_store(&peer.put_off, true);
+    before = zlink_counter_read(&zlink_counter_net_bytes_received);
+    send_frame(fd, bytes, 400000);
+    for (uint32_t i = 0; i < 20; i++)
+        send_frame(fd, bytes, 1000 + i);
+    wait_received(before, 400000 + 20 * 1000);
+    fixture_wait_for(&peer.offered, 1);
+    atomic_store(&peer.put_off, false);
+    zlink_reactor_call(node.reactor, resume_here, &peer);
+    fixture_wait_for(&peer.frames, 21);
+    assert_int_equal(atomic_load(&peer.taken), 1);
+
+    atomic_store(&peer.put_off, true);
+    before = zlink_counter_read(&zlink_counter_net_bytes_received);
+    for (uint32_t i = 0; i < 20; i++)
+        send_frame(fd, bytes, 20000);
+    wait_received(before, 20 * 20000);
+    atomic_store(&peer.put_off, false);
+    zlink_reactor_call(node.reactor, resume_here, &peer);
+    fixture_wait_for(&peer.frames, 41);
+    const size_t taken = atomic_load(&peer.taken);
+    for (size_t i = 0; i < 3; i++) {
+        send_frame(fd, bytes, 40000);
+        fixture_wait_for(&peer.frames, 42 + i);
+    }
+    assert_int_equal(atomic_load(&peer.taken), taken + 3);
+    close(fd);
+    node_close(&node);
+    free(bytes);
+}
+
 /* A frame that has begun has 15 s, however its bytes come; one that is complete takes its time with it. */
 static void test_frame_must_be_complete_in_time(void **state)
 {
@@ -826,6 +879,7 @@ int main(void)
         cmocka_unit_test(test_frame_send_fills_in_lengths_and_keeps_the_peers_limit),
         cmocka_unit_test(test_frame_of_megabytes),
         cmocka_unit_test(test_frame_payload_is_taken_with_its_memory),
+        cmocka_unit_test(test_frame_behind_a_taken_payload_is_kept),
     };
 
     return zlink_test_main(tests);

@@ -172,6 +172,31 @@ static zlink_status_t waits_after_the_move(zlink_turn_t *turn)
     return ZLINK_OK;
 }
 
+/* An Actor that was closed joins nobody, also where a turn of it still runs. */
+static void test_a_closed_actor_joins_nobody(void **state)
+{
+    desk_t desk;
+    actor_t actor;
+    job_t gate;
+    job_t join;
+
+    (void)state;
+    desk_open(&desk, 1, user, ZLINK_SPOT_WIDE);
+    actor_open(&actor, &desk, "one");
+    actor.to = &desk.spot;
+    job_standing(&gate, &desk, 'g');
+    assert_int_equal(zlink_actor_serial_executor_execute_actor(&actor.executor, &gate.turn, 0), ZLINK_OK);
+    zlink_test_wait(&gate.started);
+    job_make(&join, &desk, 'j')->before = joins;
+    join.context = &actor;
+    assert_int_equal(zlink_actor_serial_executor_execute_actor(&actor.executor, &join.turn, 0), ZLINK_OK);
+    zlink_actor_serial_executor_close(&actor.executor, actor_closed);
+    sem_post(&gate.let_go);
+    zlink_test_wait(&actor.closed);
+    assert_int_equal(actor.status, ZLINK_SHUTTING_DOWN);
+    desk_close(&desk);
+}
+
 static void test_no_wait_between_two_gates(void **state)
 {
     desk_t desk;
@@ -508,6 +533,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_an_actor_runs_by_itself),
                                        cmocka_unit_test(test_an_actor_joins_and_leaves_with_its_queue),
+                                       cmocka_unit_test(test_a_closed_actor_joins_nobody),
                                        cmocka_unit_test(test_no_wait_between_two_gates),
                                        cmocka_unit_test(test_ex16_a_turn_sees_one_place),
                                        cmocka_unit_test(test_ids_and_limits),

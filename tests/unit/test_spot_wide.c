@@ -278,7 +278,7 @@ static _Atomic bool next_has_started;
 static void told(zlink_execution_completion_t *completion, zlink_status_t status)
 {
     (void)completion;
-    zlink_check(status == ZLINK_OK);
+    zlink_check(status == ZLINK_OK && !zlink_turn_current());
     zlink_check(!atomic_load(&next_has_started));
     atomic_fetch_add(&after_count, 1);
 }

@@ -227,7 +227,7 @@ static void test_ex17_waiting_for_the_own_coordinator_is_refused(void **state)
 {
     (void)state;
     for (int mode = ZLINK_SPOT_WIDE; mode <= ZLINK_PER_ACTOR; mode++)
-        for (unsigned variant = 0; variant < 8; variant++) {
+        for (unsigned variant = 0; variant < 16; variant++) {
             desk_t desk;
             job_t waiter;
             job_t target;
@@ -245,7 +245,10 @@ static void test_ex17_waiting_for_the_own_coordinator_is_refused(void **state)
                 to_actor(&target, "one");
             else
                 to_spot(&target);
-            to_actor(&waiter, "two");
+            if (variant & 8)
+                to_actor(&waiter, "two");
+            else
+                to_spot(&waiter);
             zlink_test_wait(&waiter.ended);
             assert_int_equal(awaiting.status, ZLINK_INVALID_OPERATION);
             assert_false(awaiting.waited);

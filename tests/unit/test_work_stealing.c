@@ -1,6 +1,9 @@
 #include "exec_probe.h"
 
+#include <sched.h>
+
 #include "exec/spot_serial_executor.h"
+#include "exec/worker.h"
 
 /* ---- fencing numbers ---- */
 
@@ -266,12 +269,62 @@ static void test_ex104_an_owner_moves_again_when_nothing_waits(void **state)
     zlink_exec_fixture_close(&fixture);
 }
 
+/* ---- made ready by a turn that goes on ---- */
+
+#define MADE_READY 30u
+
+typedef struct long_turn {
+    zlink_work_item_t item;
+    owner_t *others;
+    probe_t *probes;
+} long_turn_t;
+
+/* One after the other: each has run before the turn goes on. */
+static zlink_work_result_t makes_others_ready(zlink_work_item_t *item, zlink_worker_t *worker)
+{
+    long_turn_t *turn = ZLINK_CONTAINER_OF(item, long_turn_t, item);
+
+    for (unsigned i = 0; i < MADE_READY; i++) {
+        while (i > 0 && !atomic_load(&worker->pool->watchman))
+            sched_yield(); /* progress: the other one has nothing to do */
+        zlink_check(zlink_serial_execution_queue_enqueue(&turn->others[i].queue, &turn->probes[i].item) == ZLINK_OK);
+        zlink_test_wait(&turn->probes[i].ran);
+        zlink_check(turn->probes[i].worker != worker);
+    }
+    return ZLINK_WORK_DONE;
+}
+
+/* EX-104: an owner that a turn makes ready is kept for that turn's worker while another is on the watch, but not for as
+ * long as the turn goes on: the other one takes it. */
+static void test_ex104_a_long_turn_keeps_nobody(void **state)
+{
+    zlink_exec_fixture_t fixture;
+    owner_t owner;
+    owner_t others[MADE_READY];
+    probe_t probes[MADE_READY];
+    long_turn_t turn = {.item.run = makes_others_ready, .others = others, .probes = probes};
+
+    (void)state;
+    zlink_exec_fixture_open(&fixture, 2, 0);
+    owner_open(&owner, &fixture);
+    for (unsigned i = 0; i < MADE_READY; i++) {
+        owner_open(&others[i], &fixture);
+        make_probe(&probes[i]);
+    }
+    assert_int_equal(zlink_serial_execution_queue_enqueue(&owner.queue, &turn.item), ZLINK_OK);
+    owner_close(&owner);
+    for (unsigned i = 0; i < MADE_READY; i++)
+        owner_close(&others[i]);
+    zlink_exec_fixture_close(&fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ic6_no_two_acquisitions_share_a_number),
         cmocka_unit_test(test_ex104_an_owner_with_a_waiting_handler_never_moves),
         cmocka_unit_test(test_ex104_an_owner_moves_again_when_nothing_waits),
+        cmocka_unit_test(test_ex104_a_long_turn_keeps_nobody),
     };
 
     return zlink_test_main(tests);
