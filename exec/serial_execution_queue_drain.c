@@ -15,9 +15,8 @@
 
 #include "base/container_of.h"
 
-#define RELEASE_BATCH   64 /* reservations given back at the latest */
-#define STARTED_UNKNOWN UINT64_MAX
-#define TURNS_PER_ITEM  2 /* so that what was taken ahead is ready before it is needed */
+#define RELEASE_BATCH  64 /* reservations given back at the latest */
+#define TURNS_PER_ITEM 2  /* so that what was taken ahead is ready before it is needed */
 
 /* ---- private lists: `last` is the newest item, whose `next` is the oldest ---- */
 
@@ -287,14 +286,6 @@ static void pass_marks(zlink_serial_execution_queue_t *queue)
 
 /* ---- the slice ---- */
 
-/* Reading the clock costs as much as a short item, so it is not read for a slice that will most likely be one item. If
- * another item comes meanwhile, nobody knows how long this one took, and it waits for the next slice. */
-static bool has_one_item(const zlink_serial_execution_queue_t *queue)
-{
-    return queue->application_last && queue->application_last->next == queue->application_last &&
-           !queue->lifecycle_last;
-}
-
 void zlink_serial_execution_queue_begin_slice(zlink_serial_execution_queue_t *queue, zlink_worker_t *worker)
 {
     assert(!worker->driving);
@@ -306,8 +297,7 @@ void zlink_serial_execution_queue_begin_slice(zlink_serial_execution_queue_t *qu
     worker->driving = queue;
     worker->slice_items = 0;
     worker->released_items = 0;
-    worker->slice_started_ns =
-        worker->system_clock && has_one_item(queue) ? STARTED_UNKNOWN : zlink_worker_now_ns(worker);
+    worker->slice_started_ns = zlink_worker_now_ns(worker);
     if (queue->held) {
         /* Its turn goes on, and the authority with it. */
         assert(atomic_load_explicit(&queue->hold, memory_order_relaxed) == ZLINK_HOLD_READY);
@@ -319,8 +309,6 @@ void zlink_serial_execution_queue_begin_slice(zlink_serial_execution_queue_t *qu
 
 static bool over_budget(zlink_worker_t *worker, const zlink_serial_execution_queue_t *queue)
 {
-    if (worker->slice_started_ns == STARTED_UNKNOWN)
-        return true;
     if (zlink_worker_clock_stands(worker))
         return false; /* nor was it at the last look */
     uint64_t budget_ns = queue->policy->owner_time_budget_ms * ZLINK_NS_PER_MS;

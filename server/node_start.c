@@ -15,6 +15,7 @@
 #include "base/memory.h"
 #include "net/ring_features.h"
 #include "server/application/module_loader.h"
+#include "server/channel_weight.h"
 #include "server/node_roles.h"
 #include "server/node_tls.h"
 
@@ -102,6 +103,11 @@ static const char *spot_home(void *context, const char *type)
     return NULL;
 }
 
+static zlink_status_t set_weight(void *context, const char *channel, uint32_t weight)
+{
+    return zlink_channel_weight_post(context, channel, weight);
+}
+
 static uint32_t jobs_max(const zlink_node_t *node)
 {
     zlink_worker_pool_stats_t stats;
@@ -133,7 +139,7 @@ static zlink_status_t start_host(zlink_node_t *node, const char *config_path, zl
                 .cpu_work_bytes_max = config->limits.cpu_work_bytes,
                 .io_works_max = config->limits.io_works,
             },
-        .outbound = {submit_to_mesh, take_for_mesh, spot_home, node},
+        .outbound = {submit_to_mesh, take_for_mesh, spot_home, set_weight, node},
     };
     options.policy.application_message_capacity = config->limits.application_messages;
     options.policy.application_byte_capacity = config->limits.application_bytes;

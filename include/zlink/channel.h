@@ -9,6 +9,7 @@
 #define ZLINK_CHANNEL_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include <zlink/handler.h>
 
@@ -27,6 +28,13 @@ typedef struct zlink_channel_type {
 
     const zlink_handler_t *handlers; /* ends with ZLINK_HANDLERS_END */
 } zlink_channel_type_t;
+
+/* What this node weighs in `channel` from now on, 0 (no new calls) to 10000, as `zlinkctl weight` would say it: for
+ * calls that are made, here and elsewhere, when the word has got round. ZLINK_INVALID_OPERATION outside that range or
+ * the turn, ZLINK_NOT_FOUND where this node does not serve the channel, ZLINK_UNAVAILABLE in an `on_start`,
+ * ZLINK_CAPACITY_EXCEEDED without memory. */
+ZLINK_API ZLINK_MUST_USE zlink_status_t zlink_channel_set_weight(zlink_turn_t *turn, const char *channel,
+                                                                 int32_t weight);
 
 #ifdef __cplusplus
 }

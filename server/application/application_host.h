@@ -33,6 +33,8 @@ typedef struct zlink_outbound {
     bool (*take)(void *context, zlink_outbound_call_t *call);
     /* The node that the Spots of `type` live on where this node does not host it; NULL = nobody knows. */
     const char *(*spot_home)(void *context, const char *type);
+    /* What this node weighs in a channel that it serves from now on. */
+    zlink_status_t (*set_weight)(void *context, const char *channel, uint32_t weight);
     void *context;
 } zlink_outbound_t;
 

@@ -113,6 +113,19 @@ def test_tr4_weights_that_are_none(mesh):
     equal(a.status()["weights"], {"far": 100, "slow": 100}, "the weights after that")
 
 
+# TR-28: a handler changes its own node's weight; peers follow.
+def test_tr28_a_handler_sets_a_weight(mesh):
+    a = mesh.node("a", ("far", "direct"))
+    b = mesh.node("b", ("probe",), peers=[a])
+    b.wait_links("a")
+    client = mesh.client(a)
+    for channel, weight, status in (("far", 7, "Ok"), ("far", 10001, "InvalidOperation"),
+                                    ("far", -1, "InvalidOperation"), ("nowhere", 1, "NotFound")):
+        equal(client.ask(DIRECT, pb.WeightReq(channel=channel, weight=weight)).status, status, f"{channel} {weight}")
+    wait_known(b, "a", 7)
+    equal(a.status()["weights"]["far"], 7, "a's own weight")
+
+
 # ---- roles ----
 
 # A channel that the configuration makes a Client's is called where others serve it, and published by this node no more.

@@ -148,6 +148,7 @@ typedef struct host_fixture {
         away_habit_t habit;
         zlink_status_t status;
         _Atomic size_t submitted;
+        _Atomic uint32_t weight;    /* that a handler has set */
         _Atomic bool takes;         /* one-way messages count as taken at once */
         zlink_outbound_call_t seen; /* of the last call; its strings belong to the call */
     } away;
@@ -227,6 +228,15 @@ static inline const char *away_spot_home(void *context, const char *type)
     return strcmp(type, "foreign") == 0 ? "there" : NULL;
 }
 
+static inline zlink_status_t away_set_weight(void *context, const char *channel, uint32_t weight)
+{
+    host_fixture_t *fixture = context;
+
+    zlink_check(strcmp(channel, "side") == 0);
+    atomic_store(&fixture->away.weight, weight);
+    return ZLINK_OK;
+}
+
 static inline void away_set(host_fixture_t *fixture, away_habit_t habit, zlink_status_t status)
 {
     pthread_mutex_lock(&fixture->away.lock);
@@ -272,7 +282,7 @@ static inline void host_init(host_fixture_t *fixture, unsigned workers)
         .message_bytes_max = 1u << 20,
         .spots_max = 1000,
         .jobs_max = 64,
-        .outbound = {away_submit, away_take, away_spot_home, fixture},
+        .outbound = {away_submit, away_take, away_spot_home, away_set_weight, fixture},
     };
     sem_init(&fixture->stage, 0, 0);
     pthread_mutex_init(&fixture->away.lock, NULL);

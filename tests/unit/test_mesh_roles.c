@@ -189,6 +189,48 @@ static void test_two_clients_that_serve_and_dial_each_other_keep_one_link(void *
     }
 }
 
+/* A client of the name "raw"; its channel, if it has one, is "raw". */
+static raw_link_t join_as_client(const node_t *node, const char *node_id, uint64_t link_id, bool serves)
+{
+    raw_link_t link;
+    int *const fds[2] = {&link.application, &link.completion};
+
+    for (int lane = 0; lane < 2; lane++) {
+        zlink_wire_hello_t hello = raw_hello(node_id, (zlink_connection_lane_t)lane, link_id);
+        hello.role = ZLINK_ROLE_CLIENT;
+        hello.channel_count = serves;
+        *fds[lane] = raw_connect(node->address);
+        raw_say(*fds[lane], ZLINK_FRAME_HELLO, &hello);
+        raw_expect(*fds[lane], ZLINK_FRAME_ADMIT, &frame);
+    }
+    return link;
+}
+
+/* The name of a client that serves a channel belongs to one process: a later life takes it over. Those that serve
+ * nothing may share it. */
+static void test_a_name_belongs_to_who_serves(void **state)
+{
+    (void)state;
+    for (int serves = 0; serves < 2; serves++) {
+        node_t node;
+        node_init(&node, "node");
+        node_start(&node);
+        raw_link_t old = join_as_client(&node, "raw" RAW_UUID, 1, serves);
+        fixture_wait_for(&node.ready, 1);
+        raw_link_t new = join_as_client(&node, "raw-76543210-fedc-4ba9-a765-43210fedcba9", 2, serves);
+        fixture_wait_for(&node.ready, 2);
+        if (serves) {
+            fixture_wait_for(&node.lost, 1);
+            assert_string_equal(node_read(&node)->reason, "the peer has started anew");
+        }
+        assert_int_equal(node_look(&node).ready, serves ? 1 : 2);
+        raw_leave(&old);
+        raw_leave(&new);
+        node_wait_links(&node, 0);
+        node_stop(&node);
+    }
+}
+
 /* ---- who is expected ---- */
 
 /* Dials a server that is not, or is, who is expected there. */
@@ -398,6 +440,7 @@ int main(void)
         cmocka_unit_test(test_tr12_a_membership_of_weight_0_is_one),
         cmocka_unit_test(test_tr11_a_server_does_not_believe_it),
         cmocka_unit_test(test_two_clients_that_serve_and_dial_each_other_keep_one_link),
+        cmocka_unit_test(test_a_name_belongs_to_who_serves),
         cmocka_unit_test(test_tr13_another_node_than_expected_is_never_ready),
         cmocka_unit_test(test_tr29_the_same_hello_again_changes_nothing),
         cmocka_unit_test(test_tr29_another_hello_ends_the_link),

@@ -584,6 +584,29 @@ static void test_tr36_weight_0_is_for_calls_from_here_too(void **state)
     host_stop(&fixture);
 }
 
+static zlink_status_t script_weighs(zlink_turn_t *turn, void *self, void *context, RunRes *reply)
+{
+    (void)self, (void)context, (void)reply;
+    zlink_check(zlink_channel_set_weight(turn, "side", -1) == ZLINK_INVALID_OPERATION);
+    zlink_check(zlink_channel_set_weight(turn, "side", 10001) == ZLINK_INVALID_OPERATION);
+    zlink_check(zlink_channel_set_weight(turn, NULL, 1) == ZLINK_INVALID_OPERATION);
+    zlink_check(zlink_channel_set_weight(NULL, "side", 1) == ZLINK_INVALID_OPERATION);
+    zlink_check(zlink_channel_set_weight(turn, "far", 1) == ZLINK_NOT_FOUND);
+    return zlink_channel_set_weight(turn, "side", 10000);
+}
+
+/* TR-4: a handler may say what its node weighs, within the same bounds. */
+static void test_tr4_a_handler_sets_a_weight(void **state)
+{
+    host_fixture_t fixture;
+
+    (void)state;
+    host_open(&fixture, 2);
+    assert_int_equal(host_ask(&fixture, "plain", "a", script_weighs, NULL, NULL), ZLINK_OK);
+    assert_int_equal(atomic_load(&fixture.away.weight), 10000);
+    host_stop(&fixture);
+}
+
 static void test_a_start_without_memory_leaves_nothing(void **state)
 {
     (void)state;
@@ -619,6 +642,7 @@ int main(void)
         cmocka_unit_test(test_tr5_an_object_client_with_node_handlers_is_refused),
         cmocka_unit_test(test_roles_of_channels),
         cmocka_unit_test(test_tr36_weight_0_is_for_calls_from_here_too),
+        cmocka_unit_test(test_tr4_a_handler_sets_a_weight),
         cmocka_unit_test(test_a_start_without_memory_leaves_nothing),
     };
     zlink_log_set_level(ZLINK_LOG_OFF);

@@ -179,32 +179,35 @@ static void test_ic2_the_spot_queue_reserves_no_payload(void **state)
  * Actor's turn finds its place even where it is full. */
 static void test_ex9_the_spot_queue_fills_by_number(void **state)
 {
+    static const char *const actor_ids[] = {"one", "two", "three"};
     desk_t desk;
-    job_t gate;
-    job_t jobs[3];
-    job_t more;
 
     (void)state;
     desk_open(&desk, 1, user, ZLINK_SPOT_WIDE);
     for (int large = 0; large <= 1; large++) {
+        job_t gate;
+        job_t jobs[3];
+        job_t own;
+        job_t more;
         desk_close_spot(&desk);
-        desk.fixture.policy.application_message_capacity = 3;
+        desk.fixture.policy.application_message_capacity = 4;
+        desk.fixture.policy.application_byte_capacity = 1500000;
         desk_open_spot(&desk, user, ZLINK_SPOT_WIDE);
-        uint64_t payload_bytes = large ? 1000000 : 1;
         to_spot(job_standing(&gate, &desk, 'g'));
         zlink_test_wait(&gate.started);
         for (unsigned i = 0; i < 3; i++) {
-            const char *actor_ids[] = {"one", "two", "three"};
+            if (i == 2)
+                to_spot(job_make(&own, &desk, 's')); /* the fourth, and so the last */
             job_make(&jobs[i], &desk, (char)('a' + i));
             assert_int_equal(
-                zlink_spot_serial_executor_execute_actor(&desk.spot, actor_ids[i], &jobs[i].turn, payload_bytes),
+                zlink_spot_serial_executor_execute_actor(&desk.spot, actor_ids[i], &jobs[i].turn, large ? 1000000 : 1),
                 ZLINK_OK);
         }
         job_make(&more, &desk, 'm');
         assert_int_equal(zlink_spot_serial_executor_execute_spot(&desk.spot, &more.turn, 0), ZLINK_CAPACITY_EXCEEDED);
         sem_post(&gate.let_go);
         zlink_test_wait(&jobs[2].ended);
-        assert_string_equal(desk.notes, "gabc");
+        assert_string_equal(desk.notes, "gabsc");
     }
     desk_close(&desk);
 }

@@ -61,10 +61,19 @@ static zlink_status_t on_node(zlink_turn_t *turn, void *self, const NodeReq *req
     return ZLINK_OK;
 }
 
+static zlink_status_t on_weight(zlink_turn_t *turn, void *self, const WeightReq *request, WeightRes *reply)
+{
+    zlink_status_t status = zlink_channel_set_weight(turn, request->channel, request->weight);
+    (void)self;
+    snprintf(reply->status, sizeof(reply->status), "%s", zlink_status_name(status));
+    return ZLINK_OK;
+}
+
 /* The same packets in the node's scope and in the channel's. */
 static const zlink_handler_t handlers[] = {
     ZLINK_ON_REQUEST(PingReq, PingRes, on_ping),
     ZLINK_ON_REQUEST(NodeReq, NodeRes, on_node),
+    ZLINK_ON_REQUEST(WeightReq, WeightRes, on_weight),
     ZLINK_ON_REQUEST(LogReq, LogRes, on_log),
     ZLINK_ON_SEND(Note, on_note),
     ZLINK_HANDLERS_END,
