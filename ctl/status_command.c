@@ -9,6 +9,7 @@
 
 #include "ctl/commands.h"
 #include "ctl/control_client.h"
+#include "server/config/config.h"
 
 typedef struct zlink_status_options {
     const char *socket;
@@ -61,6 +62,20 @@ static void print_names(const char *title, const cJSON *list)
     printf("%s\n", cJSON_GetArraySize(list) ? "" : " none");
 }
 
+/* The channels that the node serves, with its weight where that is not the usual one. */
+static void print_weights(const cJSON *weights)
+{
+    const cJSON *weight;
+    printf("%-10s", "channels");
+    cJSON_ArrayForEach(weight, weights)
+    {
+        printf(" %s", weight->string);
+        if (weight->valuedouble < ZLINK_CONFIG_WEIGHT || weight->valuedouble > ZLINK_CONFIG_WEIGHT)
+            printf(" (weight %.0f)", weight->valuedouble);
+    }
+    printf("%s\n", cJSON_GetArraySize(weights) ? "" : " none");
+}
+
 /* All of zlink.mesh_node.messages.dropped.*: what arrived and reached no handler. */
 static double dropped_messages(const cJSON *counters)
 {
@@ -86,7 +101,7 @@ static void print_for_people(const cJSON *status)
     printf("%-10s pid %.0f, up %.0f s, %.2f CPU s, at most %.1f MiB\n", "process", number_of(process, "pid"),
            number_of(process, "uptime_ms") / 1000, number_of(process, "cpu_seconds"),
            number_of(process, "resident_peak_bytes") / 1048576);
-    print_names("channels", cJSON_GetObjectItemCaseSensitive(status, "channels"));
+    print_weights(cJSON_GetObjectItemCaseSensitive(status, "weights"));
     print_names("spots of", cJSON_GetObjectItemCaseSensitive(status, "spot_types"));
     cJSON_ArrayForEach(link, cJSON_GetObjectItemCaseSensitive(status, "links"))
         printf("%-10s %s %s %s %s\n", "link", text_of(link, "state"), text_of(link, "peer"), text_of(link, "address"),

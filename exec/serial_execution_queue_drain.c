@@ -5,7 +5,7 @@
  * Between two items nothing else is read that submitters write.
  *
  * A long chain is not in this core's cache, and each of its links is known only when the one before has come. So under
- * load the next chain is taken early, together with giving reservations back, and turned around a few items at a time
+ * load the next chain is taken early, together with giving reservations back, and turned around item by item
  * while the items before it run, so that their lines are on the way meanwhile.
  */
 #include "exec/serial_execution_queue_drain.h"
@@ -16,7 +16,7 @@
 #include "base/container_of.h"
 
 #define RELEASE_BATCH  64 /* reservations given back at the latest */
-#define TURNS_PER_ITEM 2  /* so that what was taken ahead is ready before it is needed */
+#define TURNS_PER_ITEM 1  /* of what was taken ahead: its line has come while an item ran, the next one has not */
 
 /* ---- private lists: `last` is the newest item, whose `next` is the oldest ---- */
 

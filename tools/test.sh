@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Everything that is tested: the whole suite as gcc ships it, under the address and undefined-behaviour sanitizers and under
-# the thread sanitizer, the fuzz targets for a minute each, one short round of the benchmarks (that they run, not how fast),
+# the thread sanitizer, base and exec for aarch64 and under valgrind, the models, the fuzz targets for a minute each, one short round of the benchmarks (that they run, not how fast),
 # the container tests where there is an engine, and the lints. The last line adds all of it up.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -41,17 +41,18 @@ build_and_run() {
   tools/run_tests.sh "$1" "$2" "$results"
 }
 
-# They start an engine where none answers; where they cannot, they say why and end with 77.
-containers() {
-  local code=0 log=build/containers.log
-  tests/containers/run.sh >"$log" 2>&1 || code=$?
+# A suite of its own closing line. One that cannot run here says why in a line "skipped: REASON" and ends with 77.
+suite() {
+  local name=$1 code=0 log=build/$1.log
+  shift
+  "$@" >"$log" 2>&1 || code=$?
   if [ "$code" -eq 77 ]; then
     skipped+=("$(sed -n 's/^skipped: //p' "$log" | tail -n 1)")
     return 0
   fi
   cat "$log"
-  sed -nE 's/^([0-9]+) passed, ([0-9]+) failed$/containers \1 \2/p' "$log" | tail -n 1 >>"$results"
-  grep -qE '^[0-9]+ passed, [0-9]+ failed$' "$log" || echo "containers 0 1" >>"$results"
+  sed -nE "s/^([0-9]+) passed, ([0-9]+) failed$/$name \\1 \\2/p" "$log" | tail -n 1 >>"$results"
+  grep -qE '^[0-9]+ passed, [0-9]+ failed$' "$log" || echo "$name 0 1" >>"$results"
   return "$code"
 }
 
@@ -59,12 +60,15 @@ step setup tools/setup.sh
 step release build_and_run release .
 step asan build_and_run asan .
 step tsan build_and_run tsan .
+step aarch64 suite aarch64 tools/aarch64.sh
+step valgrind suite valgrind tools/valgrind.sh
+step models suite models tests/model/run.sh
 step fuzz check tools/fuzz.sh 60
 step bench check ./dev bench --quick
 step lint check tools/lint.sh all
 step verification check tools/check_verification.sh
 
-step containers containers
+step containers suite containers tests/containers/run.sh
 
 for line in "${skipped[@]}"; do
   echo "skipped: $line"

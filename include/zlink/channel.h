@@ -1,7 +1,8 @@
 /*
  * zlink/channel.h: a ChannelName that this node serves, with its handlers.
  *
- * Every node that loads the module serves the channel; a request to the channel goes to one of them.
+ * Every node that loads the module serves the channel, unless its configuration makes it a mere client of it; a
+ * request to the channel goes to one of them, in turn and as often as their weights say.
  * All handlers of one ChannelName on one node share one serial queue and one gate: they run one at a
  * time, in the order of arrival. They may wait with `_async` (which holds the gate), not with `_yield`.
  */

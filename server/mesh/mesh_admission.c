@@ -406,6 +406,20 @@ static zlink_frame_verdict_t on_admit(zlink_link_end_t *end, const uint8_t *enve
     return ZLINK_FRAME_TAKEN;
 }
 
+/* Whether the peer that answered has a link to this node, too, by which it may have rejected this one. Clients that
+ * serve nothing are not found by their name before they say who they are. */
+static bool is_linked_already(const zlink_peer_link_t *link)
+{
+    const zlink_peer_link_t *other;
+    TAILQ_FOREACH(other, &link->mesh->links, in_mesh)
+    {
+        if (other != link && other->state != ZLINK_LINK_CLOSING && link->name[0] &&
+            strcmp(other->name, link->name) == 0)
+            return true;
+    }
+    return false;
+}
+
 static zlink_log_level_t rejection_level(uint32_t code, bool not_required)
 {
     if (not_required)
@@ -421,6 +435,8 @@ static zlink_frame_verdict_t on_reject(zlink_link_end_t *end, const uint8_t *env
         return zlink_mesh_broken(end, reason);
     if (message.code == ZLINK_REJECT_DUPLICATE && strcmp(message.reason, "a node does not link to itself") == 0)
         strcpy(end->dialer->standby_for, end->mesh->identity.name);
+    else if (message.code == ZLINK_REJECT_DUPLICATE && is_linked_already(end->link))
+        strcpy(end->dialer->standby_for, end->link->name);
     /* Only who serves nothing itself has to believe it. */
     bool not_required = message.code == ZLINK_REJECT_NOT_REQUIRED && serves_nothing(&end->mesh->self);
     end->dialer->not_required = not_required;
@@ -477,9 +493,10 @@ static bool same_channels(const zlink_wire_hello_t *peer, const zlink_wire_hello
  * changes can be compared on the connection that carries UPDATE only: on the other one it may come first. */
 static zlink_frame_verdict_t on_repeated(zlink_link_end_t *end, const uint8_t *envelope, size_t size)
 {
-    const zlink_wire_hello_t *peer = &end->link->peer;
     const char *reason = "bad HELLO";
     zlink_wire_hello_t again;
+    assert(end->link);
+    const zlink_wire_hello_t *peer = &end->link->peer;
     if (decode_peer(end->mesh, envelope, size, &again, &reason) != ZLINK_OK)
         return zlink_mesh_broken(end, reason);
     bool same = again.protocol_major == peer->protocol_major && strcmp(again.mesh, peer->mesh) == 0 &&

@@ -82,6 +82,7 @@ def test_tr36_weight_0_and_draining(mesh):
     mesh.ctl_ok("weight", b.control, "far", "0")
     wait_known(caller, "b", 0)
     equal(shares(clients, 10, a, b, caller), [10, 0], "at 100:0")
+    check("far (weight 0) slow\n" in mesh.ctl_ok("status", b.control).out, "zlinkctl status does not tell")
     hand = mesh.hand(b, name="hand")  # holds a handler of b's "slow"
     slow = clients["b"].start(Channel("slow"), pb.WaitReq(tag="held", how=pb.ASYNC, channel="latch"))
     held = hand.take("held")

@@ -17,10 +17,7 @@ sizes() {
     echo "-DPOSTERS=1 -DSELF_POSTS=1"
     echo "-DPOSTERS=1 -DSPURIOUS=1"
     echo "-DSTOPPER"
-    if [ -n "${LONG:-}" ]; then
-      echo "-DANY_HOME -DANY_BUSY"
-      echo "-DSCENE_OF_THREE -DWORKERS=3 -DPOSTERS=3"
-    fi
+    [ -z "${LONG:-}" ] || echo "-DANY_HOME -DANY_BUSY"
     ;;
   esac
 }

@@ -258,6 +258,41 @@ static void test_two_nodes_that_dial_each_other_keep_one_link(void **state)
     }
 }
 
+/* A client that serves nothing is known by its node id only: whoever dials it learns of the link by a REJECT. */
+static void test_a_server_and_a_client_that_dial_each_other_keep_one_link(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 6; round++) {
+        char addresses[2][64];
+        secure_t nodes[2];
+        find_addresses(addresses, 2);
+        secure_init(&nodes[0], folder, "left");
+        secure_init(&nodes[1], folder, "right");
+        for (size_t i = 0; i < 2; i++) {
+            nodes[i].node.options.listen = addresses[i];
+            secure_dials(&nodes[i], addresses[1 - i]);
+        }
+        secure_t *client = &nodes[round / 2 % 2], *server = &nodes[1 - round / 2 % 2];
+        client->node.options.role = ZLINK_ROLE_CLIENT;
+        client->node.options.channel_count = 0;
+        node_start(&nodes[round % 2].node);
+        node_start(&nodes[1 - round % 2].node);
+        const time_t until = time(NULL) + FIXTURE_PATIENCE_S;
+        while (node_look(&nodes[0].node).standby + node_look(&nodes[1].node).standby != 1 && time(NULL) < until)
+            nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
+        node_wait_links(&nodes[0].node, 1);
+        node_wait_links(&nodes[1].node, 1);
+        assert_int_equal(node_look(&nodes[0].node).standby + node_look(&nodes[1].node).standby, 1);
+        assert_int_equal(node_ask(&client->node, "prices", "x"), ZLINK_OK);
+        zlink_reactor_call(server->node.reactor, node_cut_here, &server->node);
+        fixture_wait_for(&client->node.lost, 1);
+        node_wait_links(&nodes[0].node, 1);
+        node_wait_links(&nodes[1].node, 1);
+        secure_stop(&nodes[0]);
+        secure_stop(&nodes[1]);
+    }
+}
+
 static void test_two_addresses_of_one_peer_make_one_link(void **state)
 {
     secure_t left, right;
@@ -367,6 +402,7 @@ int main(void)
         cmocka_unit_test(test_a_certificate_of_another_mesh_is_refused),
         cmocka_unit_test(test_an_acceptor_that_claims_another_name_is_refused),
         cmocka_unit_test(test_two_nodes_that_dial_each_other_keep_one_link),
+        cmocka_unit_test(test_a_server_and_a_client_that_dial_each_other_keep_one_link),
         cmocka_unit_test(test_two_addresses_of_one_peer_make_one_link),
         cmocka_unit_test(test_a_node_that_dials_itself_gives_up),
         cmocka_unit_test(test_three_nodes_with_one_list),
