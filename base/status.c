@@ -21,6 +21,8 @@ static const char *const status_names[ZLINK_STATUS_COUNT] = {
 
 const char *zlink_status_name(zlink_status_t status)
 {
+    if (status == ZLINK_CANCELLED)
+        return "Cancelled";
     if ((unsigned)status >= ZLINK_STATUS_COUNT)
         return "Unknown";
     return status_names[status];

@@ -74,7 +74,8 @@ static void reply_on_reactor(zlink_mail_t *mail)
     zlink_invocation_t *invocation = ZLINK_CONTAINER_OF(mail, zlink_invocation_t, mail);
     zlink_ingress_t *ingress = invocation->route;
     zlink_peer_link_t *link = zlink_mesh_find_link(ingress->mesh, invocation->route_link);
-    if (link)
+    zlink_open_requests_remove(invocation);
+    if (link && !invocation->dropped)
         zlink_peer_link_reply(link, invocation->route_id, invocation->status, invocation->handler->reply.packet,
                               invocation->reply, invocation->reply_bytes);
     zlink_invocation_free(invocation);
@@ -164,9 +165,13 @@ zlink_frame_verdict_t zlink_ingress_arrived(void *context, const zlink_mesh_arri
     invocation->route_link = arrival->link->number;
     invocation->route_id = arrival->reply_route_id;
     zlink_admission_resource_t full;
+    if (!one_way)
+        zlink_open_requests_add(&ingress->open, invocation);
     zlink_status_t status = execute(host, &target, arrival->spot_id, invocation, &full);
     if (status == ZLINK_OK)
         return ZLINK_FRAME_TAKEN;
+    if (!one_way)
+        zlink_open_requests_remove(invocation);
     zlink_invocation_free(invocation);
     bool no_room = status == ZLINK_CAPACITY_EXCEEDED;
     return refuse(arrival, no_room ? told(full, one_way) : status, one_way ? &backpressure : NULL,
@@ -180,6 +185,7 @@ static void complete_on_reactor(zlink_mail_t *mail)
     zlink_invocation_t *invocation = ZLINK_CONTAINER_OF(mail, zlink_invocation_t, mail);
     zlink_ingress_t *ingress = invocation->route;
     zlink_call_answer_t answer = {invocation->handler->reply.packet, invocation->reply, invocation->reply_bytes};
+    zlink_open_requests_remove(invocation);
     zlink_mesh_complete_local(ingress->mesh, invocation->route_id, invocation->status,
                               invocation->status == ZLINK_OK ? &answer : NULL);
     zlink_invocation_free(invocation);
@@ -211,14 +217,28 @@ void zlink_ingress_picked_local(void *context, zlink_outbound_call_t *call)
         invocation->deliver = call->one_way ? zlink_invocation_deliver_nowhere : deliver_to_self;
         invocation->route = ingress;
         invocation->route_id = call->reply_route_id;
+        if (!call->one_way)
+            zlink_open_requests_add(&ingress->open, invocation);
         status = execute(host, &target, call->spot_id, invocation, &failed);
-        if (status != ZLINK_OK)
+        if (status != ZLINK_OK) {
+            if (!call->one_way)
+                zlink_open_requests_remove(invocation);
             zlink_invocation_free(invocation);
+        }
     }
     if (status == ZLINK_CAPACITY_EXCEEDED)
         status = zlink_admission_error(failed, operation_of(call->one_way), true).status;
     if (status != ZLINK_OK || call->one_way)
         zlink_mesh_complete(ingress->mesh, call, status, NULL);
+}
+
+/* One that is still queued is dropped when its turn comes; one whose handler has begun goes on. */
+void zlink_ingress_cancelled(void *context, uint64_t link, uint64_t reply_route_id)
+{
+    zlink_ingress_t *ingress = context;
+    zlink_invocation_t *invocation = zlink_open_requests_find(&ingress->open, link, reply_route_id);
+    if (invocation)
+        atomic_store_explicit(&invocation->cancelled, true, memory_order_release);
 }
 
 void zlink_ingress_members_changed(void *context, const char *channel, size_t members)

@@ -11,12 +11,14 @@
 
 #include "server/application/application_host.h"
 #include "server/mesh/mesh.h"
+#include "server/open_requests.h"
 
 typedef struct zlink_ingress {
     zlink_reactor_t *reactor;
     zlink_mesh_t *mesh;
     zlink_application_host_t *host;
     bool draining;              /* reactor thread: nothing new is taken */
+    zlink_open_requests_t open; /* that a cancellation may still find */
     zlink_mail_t permit_mail;   /* a permit is free again */
     _Atomic bool permit_mailed; /* it is on its way */
 } zlink_ingress_t;
@@ -27,6 +29,7 @@ void zlink_ingress_init(zlink_ingress_t *ingress, zlink_reactor_t *reactor, zlin
 /* The mesh's events; `context` is the ingress. */
 zlink_frame_verdict_t zlink_ingress_arrived(void *context, const zlink_mesh_arrival_t *arrival);
 void zlink_ingress_picked_local(void *context, zlink_outbound_call_t *call);
+void zlink_ingress_cancelled(void *context, uint64_t link, uint64_t reply_route_id);
 void zlink_ingress_members_changed(void *context, const char *channel, size_t members);
 void zlink_ingress_own_weight(void *context, const char *channel, uint32_t weight);
 

@@ -94,6 +94,15 @@ static bool take_for_mesh(void *context, zlink_outbound_call_t *call)
     return atomic_load_explicit(&node->mesh_open, memory_order_acquire) && zlink_mesh_take(node->mesh, call);
 }
 
+static void cancel_in_mesh(void *context, zlink_outbound_call_t *call)
+{
+    const zlink_node_t *node = context;
+    if (call->mesh)
+        zlink_mesh_cancel(node->mesh, call);
+    else
+        call->release(call); /* there was no mesh yet, and the call has ended */
+}
+
 static const char *spot_home(void *context, const char *type)
 {
     const zlink_config_t *config = ((const zlink_node_t *)context)->config;
@@ -139,7 +148,7 @@ static zlink_status_t start_host(zlink_node_t *node, const char *config_path, zl
                 .cpu_work_bytes_max = config->limits.cpu_work_bytes,
                 .io_works_max = config->limits.io_works,
             },
-        .outbound = {submit_to_mesh, take_for_mesh, spot_home, set_weight, node},
+        .outbound = {submit_to_mesh, take_for_mesh, spot_home, set_weight, cancel_in_mesh, node},
     };
     options.policy.application_message_capacity = config->limits.application_messages;
     options.policy.application_byte_capacity = config->limits.application_bytes;
@@ -196,6 +205,7 @@ static void open_mesh(void *context)
             {
                 .arrived = zlink_ingress_arrived,
                 .picked_local = zlink_ingress_picked_local,
+                .cancelled = zlink_ingress_cancelled,
                 .members_changed = zlink_ingress_members_changed,
                 .own_weight = zlink_ingress_own_weight,
                 .context = &node->ingress,

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # The tests of base/ and exec/ under valgrind's memcheck: reads of what was never written, which no sanitizer of gcc sees,
-# on stacks that coroutines switch between. Takes the release build. Ends with 77 where there is no valgrind.
+# on stacks that coroutines switch between. Takes the release build. Left out is the storm of a hundred thousand parked
+# handlers: it takes minutes, and counts resident pages, which exec does not keep small under valgrind. Ends with 77
+# where there is no valgrind.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -8,7 +10,8 @@ if ! command -v valgrind >/dev/null; then
   echo "skipped: valgrind: it is not installed"
   exit 77
 fi
-mapfile -t names < <(sed -nE 's/^zlink_unit_test\(([a-z0-9_]+).*/\1/p' tests/unit/base.cmake tests/unit/exec.cmake)
+mapfile -t names < <(sed -nE 's/^zlink_unit_test\(([a-z0-9_]+).*/\1/p' tests/unit/base.cmake tests/unit/exec.cmake |
+  grep -vx exec_storm)
 if ! tools/build.sh release "${names[@]/#/test_}"; then
   echo "0 passed, 1 failed"
   exit 1

@@ -26,6 +26,7 @@
  *   ZLINK_CAPACITY_EXCEEDED  a queue or table of this process is full (a `_send`: ZLINK_DEADLINE_EXCEEDED), or
  *                            there is no room for one more Spot
  *   ZLINK_DEADLINE_EXCEEDED  the time was over; the other side may still do the work
+ *   ZLINK_CANCELLED          it was given up from here (zlink/cancellation.h); the other side may still do the work
  *   ZLINK_SHUTTING_DOWN      this node or the owner is closing
  *   ZLINK_PROTOCOL_ERROR     the request cannot be encoded, or the reply cannot be decoded
  *   any other                what the target's handler returned

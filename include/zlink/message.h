@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <zlink/call_options.h>
 #include <zlink/status.h>
 
 #ifdef __cplusplus
@@ -26,11 +27,12 @@ typedef struct zlink_message_type {
     size_t size;                /* sizeof the C struct */
 } zlink_message_type_t;
 
-/* A request or one-way message to be encoded and sent. Made by ZLINK_ASK or ZLINK_ASK_WITHIN. */
+/* A request or one-way message to be encoded and sent. Made by ZLINK_ASK, ZLINK_ASK_WITHIN or ZLINK_ASK_WITH. */
 typedef struct zlink_ask {
     zlink_message_type_t type;
     const void *message;
-    uint32_t timeout_ms; /* whole call, 1..INT32_MAX; 0 = the node's request_timeout or send_timeout */
+    uint32_t timeout_ms;                 /* whole call, 1..INT32_MAX; 0 = the node's request_timeout or send_timeout */
+    const zlink_call_options_t *options; /* NULL: none; its timeout_ms counts where the one above is 0 */
 } zlink_ask_t;
 
 /* Where a reply is decoded to. Made by ZLINK_REPLY. */
@@ -50,7 +52,12 @@ typedef struct zlink_reply {
 /* ZLINK_ASK_WITHIN(PriceReq, &ask, 250): the same, with a time limit of its own in milliseconds. */
 #define ZLINK_ASK_WITHIN(TYPE, POINTER, TIMEOUT_MS)                                                                    \
     ((zlink_ask_t){ZLINK_MESSAGE_TYPE(TYPE), _Generic((POINTER), TYPE * : (POINTER), const TYPE * : (POINTER)),       \
-                   (TIMEOUT_MS)})
+                   (TIMEOUT_MS), 0})
+
+/* ZLINK_ASK_WITH(PriceReq, &ask, &options): the same, with a zlink_call_options_t. */
+#define ZLINK_ASK_WITH(TYPE, POINTER, OPTIONS)                                                                         \
+    ((zlink_ask_t){ZLINK_MESSAGE_TYPE(TYPE), _Generic((POINTER), TYPE * : (POINTER), const TYPE * : (POINTER)), 0,    \
+                   (OPTIONS)})
 
 /* ZLINK_REPLY(PriceRes, &price): decode the reply, which must be a PriceRes, into price. */
 #define ZLINK_REPLY(TYPE, POINTER) ((zlink_reply_t){ZLINK_MESSAGE_TYPE(TYPE), _Generic((POINTER), TYPE * : (POINTER))})

@@ -34,11 +34,15 @@ typedef enum zlink_status {
     ZLINK_INVALID_OPERATION, /* a call that is not allowed here; nothing was submitted */
     ZLINK_DATA_LOST,         /* stored data is missing or damaged */
     ZLINK_INTERNAL_FAILURE,  /* a handler, worker or the node itself failed */
+
+    /* Not one of the kinds, and never on a wire: this process gave the call up (zlink/cancellation.h). A handler that
+     * returns it has failed with ZLINK_INTERNAL_FAILURE. */
+    ZLINK_CANCELLED = 100,
 } zlink_status_t;
 
-#define ZLINK_STATUS_COUNT 14
+#define ZLINK_STATUS_COUNT 14 /* ZLINK_OK and the kinds */
 
-/* The kind's name as the contract spells it ("DeadlineExceeded"; "Ok" for ZLINK_OK; "Unknown" for a
+/* The kind's name as the contract spells it ("DeadlineExceeded"; "Ok" for ZLINK_OK; "Cancelled"; "Unknown" for a
  * number outside the enum). The string is static. */
 ZLINK_API const char *zlink_status_name(zlink_status_t status);
 

@@ -5,6 +5,8 @@
 #define ZLINK_ZLINK_H
 
 #include <zlink/call.h>
+#include <zlink/call_options.h>
+#include <zlink/cancellation.h>
 #include <zlink/channel.h>
 #include <zlink/handler.h>
 #include <zlink/log.h>

@@ -35,6 +35,8 @@ typedef struct zlink_outbound {
     const char *(*spot_home)(void *context, const char *type);
     /* What this node weighs in a channel that it serves from now on. */
     zlink_status_t (*set_weight)(void *context, const char *channel, uint32_t weight);
+    /* Gives a call up that was submitted; any thread, once. Its `hold` was called before, and `release` follows. */
+    void (*cancel)(void *context, zlink_outbound_call_t *call);
     void *context;
 } zlink_outbound_t;
 

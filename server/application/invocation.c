@@ -21,6 +21,9 @@ ZLINK_COUNTER_DEFINE(decode_errors, ZLINK_COUNTER, "zlink.mesh_node.messages.dro
 ZLINK_COUNTER_DEFINE(expired, ZLINK_COUNTER, "zlink.handlers.expired",
                      "Requests whose time was over before their handler started");
 
+ZLINK_COUNTER_DEFINE(dropped, ZLINK_COUNTER, "zlink.handlers.cancelled",
+                     "Requests that were given up before their handler started");
+
 typedef zlink_status_t (*request_handler_t)(zlink_turn_t *, void *, const void *, void *);
 typedef zlink_status_t (*send_handler_t)(zlink_turn_t *, void *, const void *);
 
@@ -79,6 +82,11 @@ static zlink_status_t run_handler(zlink_turn_t *turn)
     zlink_invocation_t *invocation = zlink_invocation_of(turn);
     const zlink_handler_t *handler = invocation->handler;
 
+    if (invocation->unwanted && atomic_load_explicit(invocation->unwanted, memory_order_acquire)) {
+        zlink_counter_add(&dropped, 1);
+        invocation->dropped = true;
+        return ZLINK_CANCELLED;
+    }
     if (invocation->spot) {
         zlink_status_t status = zlink_spot_usable(invocation->spot);
         if (status != ZLINK_OK)
@@ -136,8 +144,10 @@ static zlink_status_t encode_reply(zlink_invocation_t *invocation)
 /* A handler may return only what the enum holds; anything else is its failure, not the caller's puzzle. */
 static zlink_status_t sane(const zlink_invocation_t *invocation, zlink_status_t status)
 {
-    if ((unsigned)status < ZLINK_STATUS_COUNT)
+    if ((unsigned)status < ZLINK_STATUS_COUNT || invocation->dropped)
         return status;
+    if (status == ZLINK_CANCELLED) /* a call of its own: to the caller it says nothing */
+        return ZLINK_INTERNAL_FAILURE;
     report(invocation, "bad_status", "the handler returned a number that is no zlink_status_t");
     return ZLINK_INTERNAL_FAILURE;
 }

@@ -9,9 +9,11 @@
 #ifndef ZLINK_SERVER_INVOCATION_H
 #define ZLINK_SERVER_INVOCATION_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include <zlink/handler.h>
 
@@ -50,6 +52,10 @@ struct zlink_invocation {
     const char *source;   /* node id of the caller */
     uint64_t deadline_ms; /* on the host's clock; 0 = none */
     bool holds_permit;    /* of the application job queue */
+    /* NULL, or true there: nobody waits for it any more, so that its handler need not start … */
+    const _Atomic bool *unwanted;
+    bool dropped;           /* … and did not */
+    _Atomic bool cancelled; /* where `unwanted` may point to */
 
     void *request_message; /* decoded on the turn */
     void *reply_message;
@@ -68,6 +74,7 @@ struct zlink_invocation {
     void *route;
     uint64_t route_link;
     uint64_t route_id;
+    LIST_ENTRY(zlink_invocation) in_open; /* server/open_requests.h */
     zlink_mail_t mail;
 };
 

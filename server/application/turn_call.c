@@ -8,6 +8,7 @@
 #include "base/admission_error.h"
 #include "base/container_of.h"
 #include "base/memory.h"
+#include "server/application/cancellation.h"
 #include "server/application/channel_host.h"
 #include "server/application/spot_registry.h"
 
@@ -29,8 +30,9 @@ typedef struct zlink_turn_call_record {
     zlink_outbound_call_t outbound;
 
     _Atomic uint32_t holders;
-    _Atomic bool decided; /* by the answer or by the deadline: whoever sets it completes the wait */
+    _Atomic bool decided; /* of a local call, by answer, deadline or cancellation: whoever sets it completes the wait */
     zlink_timer_t deadline;
+    zlink_cancellation_entry_t cancellation;
     zlink_invocation_t *answered_by; /* of a local call: it holds the reply's bytes */
     uint8_t *answer;                 /* of a remote one */
     size_t answer_bytes;
@@ -76,7 +78,14 @@ static zlink_status_t check(const zlink_turn_t *turn, const zlink_turn_call_plan
         return ZLINK_INVALID_OPERATION;
     if (plan->reply && (!plan->reply->message || !plan->reply->type.packet))
         return ZLINK_INVALID_OPERATION;
-    return ZLINK_OK;
+    return plan->ask.options && plan->ask.options->timeout_ms > INT32_MAX ? ZLINK_INVALID_OPERATION : ZLINK_OK;
+}
+
+/* Asked before anything is made: a call that was given up beforehand is not begun (EX-58). */
+static bool is_cancelled(const zlink_turn_call_plan_t *plan)
+{
+    const zlink_call_options_t *options = plan->ask.options;
+    return options && options->cancellation && zlink_cancellation_is_cancelled(options->cancellation);
 }
 
 static zlink_status_t find_handler(const zlink_handler_table_t *table, const zlink_turn_call_plan_t *plan,
@@ -225,6 +234,7 @@ static zlink_status_t decode_answer(const zlink_turn_call_record_t *call)
 
 static zlink_status_t finish(zlink_turn_call_record_t *call, zlink_status_t status)
 {
+    zlink_cancellation_leave(&call->cancellation);
     if (zlink_timer_is_running(&call->deadline))
         zlink_worker_timer_cancel(call->turn->worker, &call->deadline);
     if (status == ZLINK_OK && call->reply.message)
@@ -303,6 +313,7 @@ static zlink_status_t submit_here(zlink_turn_call_record_t *call, const zlink_ca
     invocation->deliver = one_way ? zlink_invocation_deliver_nowhere : answered_here;
     invocation->route = call;
     if (!one_way) {
+        invocation->unwanted = &call->decided; /* the invocation holds the call */
         atomic_store_explicit(&call->holders, 2, memory_order_relaxed);
         call->deadline.fire = expired_here;
         zlink_worker_timer_start(call->turn->worker, &call->deadline, deadline_ms);
@@ -391,11 +402,38 @@ static bool taken_by_mesh(zlink_turn_call_record_t *call, const zlink_call_desti
     return false;
 }
 
+/* ---- giving a call up ---- */
+
+/* On any thread; the call is there, because it leaves the cancellation before it ends. */
+static void cancelled(zlink_cancellation_entry_t *entry)
+{
+    zlink_turn_call_record_t *call = ZLINK_CONTAINER_OF(entry, zlink_turn_call_record_t, cancellation);
+    if (call->outbound.completed) {
+        const zlink_outbound_t *outbound = &zlink_invocation_of(call->turn)->host->outbound;
+        held_by_mesh(&call->outbound);
+        outbound->cancel(outbound->context, &call->outbound);
+    } else if (!atomic_exchange_explicit(&call->decided, true, memory_order_acq_rel)) {
+        zlink_wait_complete(&call->wait, ZLINK_CANCELLED);
+    }
+}
+
+/* From here on the submitted call can be given up; it may have been since it was looked at. */
+static void watch(zlink_turn_call_record_t *call, const zlink_call_options_t *options)
+{
+    if (!options || !options->cancellation)
+        return;
+    call->cancellation.cancelled = cancelled;
+    if (!zlink_cancellation_enter(options->cancellation, &call->cancellation))
+        cancelled(&call->cancellation);
+}
+
 /* ---- the whole ---- */
 
 static uint64_t deadline_of(const zlink_application_host_t *host, const zlink_turn_call_plan_t *plan)
 {
     uint32_t timeout_ms = plan->ask.timeout_ms;
+    if (!timeout_ms && plan->ask.options)
+        timeout_ms = plan->ask.options->timeout_ms;
     if (!timeout_ms)
         timeout_ms = plan->reply ? host->request_timeout_ms : host->send_timeout_ms;
     return zlink_clock_now_ms(host->clock) + timeout_ms;
@@ -410,6 +448,8 @@ zlink_status_t zlink_turn_call(zlink_turn_t *turn, const zlink_turn_call_plan_t 
         return status;
     const zlink_invocation_t *caller = zlink_invocation_of(turn);
     status = find_destination(caller, plan, &destination);
+    if (status == ZLINK_OK && is_cancelled(plan))
+        status = ZLINK_CANCELLED;
     if (status == ZLINK_OK)
         status = make_record(turn, plan, &call);
     if (status != ZLINK_OK)
@@ -441,6 +481,7 @@ zlink_status_t zlink_turn_call(zlink_turn_t *turn, const zlink_turn_call_plan_t 
             return status;
         }
     }
+    watch(call, plan->ask.options);
     if (plan->then) {
         zlink_invocation_of(turn)->open_then = call;
         zlink_invocation_of(turn)->drop_then = drop;

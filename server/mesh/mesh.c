@@ -15,6 +15,7 @@ ZLINK_COUNTER_DEFINE(no_member, ZLINK_COUNTER, "zlink.channel.selection_failures
 ZLINK_COUNTER_DEFINE(not_ready, ZLINK_COUNTER, "zlink.channel.selection_failures.not_ready",
                      "Calls to a known channel or node without a ready link");
 
+ZLINK_COUNTER_DEFINE(cancels, ZLINK_COUNTER, "zlink.request.cancelled", "Calls to peers that were given up from here");
 ZLINK_COUNTER_DEFINE(lost, ZLINK_COUNTER, "zlink.mesh_node.messages.lost",
                      "One-way messages that were taken and could not be sent");
 
@@ -35,6 +36,7 @@ void zlink_mesh_complete(zlink_mesh_t *mesh, zlink_outbound_call_t *call, zlink_
         if (status != ZLINK_OK) /* its sender has gone on: this is the only place that knows */
             zlink_counter_add(&lost, 1);
     }
+    call->over = true;
     call->completed(call, status, answer ? answer : &nothing);
 }
 
@@ -93,6 +95,8 @@ static void submit(zlink_mail_t *mail)
 
     if (mesh->closing)
         status = zlink_admission_error(ZLINK_ADMISSION_OPEN, operation, true).status;
+    else if (atomic_load_explicit(&call->cancelled, memory_order_relaxed))
+        status = ZLINK_CANCELLED;
     else if (zlink_reactor_now_ms(mesh->reactor) >= call->deadline_ms)
         status = ZLINK_DEADLINE_EXCEEDED;
     if (status == ZLINK_OK)
@@ -119,6 +123,7 @@ static void post(zlink_mesh_t *mesh, zlink_outbound_call_t *call, zlink_send_gat
     call->gate = gate;
     call->reply_route_id = 0;
     call->waiting = false;
+    call->over = false;
     call->timer = (zlink_timer_t){0};
     call->mail.deliver = submit;
     zlink_reactor_post(mesh->reactor, &call->mail);
@@ -140,6 +145,28 @@ bool zlink_mesh_take(zlink_mesh_t *mesh, zlink_outbound_call_t *call)
     if (gate)
         post(mesh, call, gate);
     return gate != NULL;
+}
+
+/* The mail of the submission came before this one: the call is over, or with a link, or with this node itself. */
+static void cancel(zlink_mail_t *mail)
+{
+    zlink_outbound_call_t *call = ZLINK_CONTAINER_OF(mail, zlink_outbound_call_t, cancel_mail);
+    if (!call->over) {
+        zlink_counter_add(&cancels, 1);
+        if (call->link)
+            zlink_peer_link_cancel(call->link, call);
+        else if (call->mesh->options.events.cancelled)
+            call->mesh->options.events.cancelled(call->mesh->options.events.context, 0, call->reply_route_id);
+        zlink_mesh_complete(call->mesh, call, ZLINK_CANCELLED, NULL);
+    }
+    call->release(call);
+}
+
+void zlink_mesh_cancel(zlink_mesh_t *mesh, zlink_outbound_call_t *call)
+{
+    atomic_store_explicit(&call->cancelled, true, memory_order_relaxed);
+    call->cancel_mail.deliver = cancel;
+    zlink_reactor_post(mesh->reactor, &call->cancel_mail);
 }
 
 void zlink_mesh_complete_local(zlink_mesh_t *mesh, uint64_t reply_route_id, zlink_status_t status,

@@ -44,6 +44,9 @@ typedef struct zlink_mesh_events {
     zlink_frame_verdict_t (*arrived)(void *context, const zlink_mesh_arrival_t *arrival);
     /* The picked member of a channel is this node. Complete the call with zlink_mesh_complete_local. */
     void (*picked_local)(void *context, zlink_outbound_call_t *call);
+    /* Nobody waits for the reply to an earlier `arrived` of that link any more, or (`link` 0) to a `picked_local`. May
+     * be NULL. */
+    void (*cancelled)(void *context, uint64_t link, uint64_t reply_route_id);
     /* How many ready links serve the channel now. */
     void (*members_changed)(void *context, const char *channel, size_t members);
     /* What this node itself weighs in a channel that it serves: at the start, and after each change. */
@@ -130,6 +133,11 @@ void zlink_mesh_submit(zlink_mesh_t *mesh, zlink_outbound_call_t *call);
  * need not wait for `completed` (which still comes, to give its memory back). False: nothing has happened, submit it.
  */
 bool zlink_mesh_take(zlink_mesh_t *mesh, zlink_outbound_call_t *call);
+
+/* Any thread, at most once for a call that was submitted, whose `hold` was called for it before: `release` follows. A
+ * call that is not over by then ends with ZLINK_CANCELLED: what was not handed to a connection yet never will be, of a
+ * request that was the peer is told. */
+void zlink_mesh_cancel(zlink_mesh_t *mesh, zlink_outbound_call_t *call);
 
 /* The answer of this node to a call that it picked itself for. Reactor thread. */
 void zlink_mesh_complete_local(zlink_mesh_t *mesh, uint64_t reply_route_id, zlink_status_t status,

@@ -109,6 +109,15 @@ static zlink_frame_verdict_t on_answer(zlink_link_end_t *end, const zlink_frame_
     return ZLINK_FRAME_TAKEN;
 }
 
+/* Advice: what has begun or was answered is not touched, and a number that nobody knows is no fault. */
+static zlink_frame_verdict_t on_cancel(const zlink_link_end_t *end, const zlink_frame_prefix_t *prefix)
+{
+    const zlink_mesh_events_t *events = &end->mesh->options.events;
+    if (events->cancelled)
+        events->cancelled(events->context, end->link->number, prefix->reply_route_id);
+    return ZLINK_FRAME_TAKEN;
+}
+
 zlink_frame_verdict_t zlink_mesh_on_frame(zlink_link_end_t *end, const zlink_frame_prefix_t *prefix,
                                           const uint8_t *envelope, const uint8_t *payload, size_t payload_bytes)
 {
@@ -130,8 +139,7 @@ zlink_frame_verdict_t zlink_mesh_on_frame(zlink_link_end_t *end, const zlink_fra
         return application ? zlink_mesh_broken(end, "an answer on the Application connection")
                            : on_answer(end, prefix, envelope, payload, payload_bytes);
     case ZLINK_FRAME_CANCEL:
-        /* Advice only: the handler's deadline travels with the request, and its late reply is dropped by the caller. */
-        return application ? ZLINK_FRAME_TAKEN : zlink_mesh_broken(end, "CANCEL on the Completion connection");
+        return application ? on_cancel(end, prefix) : zlink_mesh_broken(end, "CANCEL on the Completion connection");
     default:
         return zlink_mesh_broken(end, "a frame that does not belong after admission");
     }

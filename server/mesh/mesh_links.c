@@ -285,7 +285,9 @@ static void link_gone(zlink_peer_link_t *link)
         zlink_dialer_redial(dialer->dialer);
     /* An attempt that gave way to another link of the same peer must not wake what waits for that one, nor one that
      * reached this node itself. */
-    if (link->name[0] && strcmp(link->name, mesh->identity.name) != 0 && !zlink_mesh_find_peer(mesh, link->name, link))
+    bool gave_way = dialer && dialer->standby_for[0];
+    if (link->name[0] && !gave_way && strcmp(link->name, mesh->identity.name) != 0 &&
+        !zlink_mesh_find_peer(mesh, link->name, link))
         wake_standby(mesh, link->name);
     zlink_free(link->peer.channels);
     zlink_free(link->peer.spot_types);

@@ -7,6 +7,7 @@
 #ifndef ZLINK_SERVER_OUTBOUND_CALL_H
 #define ZLINK_SERVER_OUTBOUND_CALL_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -57,7 +58,8 @@ struct zlink_outbound_call {
     uint64_t deadline_ms; /* on the reactor's clock */
     zlink_call_completed_t completed;
     /* A maker that sets both lets a large payload be sent from where it lies: between the two, which may reach beyond
-     * `completed`, the call and its payload stay where they are. Reactor thread; one `release` for each `hold`. */
+     * `completed`, the call and its payload stay where they are. One `release`, on the reactor thread, for each `hold`.
+     * Only such a call can be cancelled. */
     void (*hold)(zlink_outbound_call_t *call);
     void (*release)(zlink_outbound_call_t *call);
 
@@ -69,6 +71,9 @@ struct zlink_outbound_call {
     zlink_timer_t timer;
     zlink_send_gate_t *gate; /* of a one-way message that its sender does not wait for */
     bool waiting;            /* for room on its link */
+    bool over;               /* `completed` was called */
+    _Atomic bool cancelled;  /* what was not sent yet is not sent any more */
+    zlink_mail_t cancel_mail;
     zlink_output_hold_t payload_hold;
     TAILQ_ENTRY(zlink_outbound_call) on_link;
 };

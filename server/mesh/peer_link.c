@@ -97,6 +97,8 @@ static zlink_status_t send_call(zlink_peer_link_t *link, zlink_outbound_call_t *
     zlink_link_end_t *end = link->ends[ZLINK_CONNECTION_APPLICATION];
     uint8_t envelope[ZLINK_WIRE_SMALL_ENVELOPE_MAX];
     size_t envelope_bytes = 0;
+    if (atomic_load_explicit(&call->cancelled, memory_order_relaxed))
+        return ZLINK_CANCELLED;
     zlink_frame_prefix_t prefix = {
         .kind = call->one_way ? ZLINK_FRAME_SEND : ZLINK_FRAME_REQUEST,
         .reply_route_id = call->one_way ? 0 : call->reply_route_id,
@@ -129,6 +131,16 @@ void zlink_peer_link_forget(zlink_peer_link_t *link, zlink_outbound_call_t *call
         TAILQ_REMOVE(&link->calls, call, on_link);
     }
     call->link = NULL;
+}
+
+void zlink_peer_link_cancel(zlink_peer_link_t *link, zlink_outbound_call_t *call)
+{
+    zlink_link_end_t *end = link->ends[ZLINK_CONNECTION_APPLICATION];
+    const zlink_frame_prefix_t prefix = {.kind = ZLINK_FRAME_CANCEL, .reply_route_id = call->reply_route_id};
+    bool sent = !call->waiting;
+    zlink_peer_link_forget(link, call);
+    if (sent && link->state == ZLINK_LINK_READY && end && end->connection)
+        (void)zlink_frame_connection_send_forced(end->connection, &prefix, NULL, 0, NULL, 0); /* or the link ends */
 }
 
 /* A call that is on neither list yet, or the first that waits. True when the link took it or it has ended. */

@@ -86,6 +86,9 @@ void zlink_peer_link_drained(zlink_peer_link_t *link);
 /* The call leaves the link's lists: it was answered, timed out or lost. */
 void zlink_peer_link_forget(zlink_peer_link_t *link, zlink_outbound_call_t *call);
 
+/* The same, because this node gave it up: the peer is told of a request that was sent. */
+void zlink_peer_link_cancel(zlink_peer_link_t *link, zlink_outbound_call_t *call);
+
 /* Answers a request of the peer on the Completion connection. `packet` and the payload are sent for ZLINK_OK; a payload
  * that the peer does not take becomes ZLINK_CAPACITY_EXCEEDED. */
 void zlink_peer_link_reply(zlink_peer_link_t *link, uint64_t reply_route_id, zlink_status_t status, const char *packet,

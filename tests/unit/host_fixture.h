@@ -147,7 +147,7 @@ typedef struct host_fixture {
         bool stop;
         away_habit_t habit;
         zlink_status_t status;
-        _Atomic size_t submitted;
+        _Atomic size_t submitted, cancelled;
         _Atomic uint32_t weight;    /* that a handler has set */
         _Atomic bool takes;         /* one-way messages count as taken at once */
         zlink_outbound_call_t seen; /* of the last call; its strings belong to the call */
@@ -237,6 +237,25 @@ static inline zlink_status_t away_set_weight(void *context, const char *channel,
     return ZLINK_OK;
 }
 
+/* A call that is still held ends; one that was answered is left alone. */
+static inline void away_cancel(void *context, zlink_outbound_call_t *call)
+{
+    host_fixture_t *fixture = context;
+    bool held = false;
+
+    pthread_mutex_lock(&fixture->away.lock);
+    for (size_t i = 0; i < fixture->away.count && !held; i++) {
+        held = fixture->away.calls[i] == call;
+        if (held)
+            memmove(&fixture->away.calls[i], &fixture->away.calls[i + 1], (--fixture->away.count - i) * sizeof(call));
+    }
+    pthread_mutex_unlock(&fixture->away.lock);
+    atomic_fetch_add(&fixture->away.cancelled, 1);
+    if (held)
+        call->completed(call, ZLINK_CANCELLED, &(zlink_call_answer_t){0});
+    call->release(call);
+}
+
 static inline void away_set(host_fixture_t *fixture, away_habit_t habit, zlink_status_t status)
 {
     pthread_mutex_lock(&fixture->away.lock);
@@ -282,7 +301,7 @@ static inline void host_init(host_fixture_t *fixture, unsigned workers)
         .message_bytes_max = 1u << 20,
         .spots_max = 1000,
         .jobs_max = 64,
-        .outbound = {away_submit, away_take, away_spot_home, away_set_weight, fixture},
+        .outbound = {away_submit, away_take, away_spot_home, away_set_weight, away_cancel, fixture},
     };
     sem_init(&fixture->stage, 0, 0);
     pthread_mutex_init(&fixture->away.lock, NULL);

@@ -39,7 +39,8 @@ typedef struct node {
     char address[64];
 
     _Atomic int habit;
-    _Atomic size_t requests, messages, waits, ready, lost, failed, members, picked;
+    _Atomic size_t requests, messages, waits, ready, lost, failed, members, picked, cancels;
+    uint64_t cancelled_link, cancelled_route; /* reactor thread; the test after `cancels` says so */
     struct {
         uint64_t link;
         uint64_t route;
@@ -107,6 +108,15 @@ static inline void node_picked_local(void *context, zlink_outbound_call_t *call)
         zlink_mesh_complete_local(node->mesh, call->reply_route_id, ZLINK_OK, &answer);
 }
 
+static inline void node_cancelled(void *context, uint64_t link, uint64_t reply_route_id)
+{
+    node_t *node = context;
+
+    node->cancelled_link = link;
+    node->cancelled_route = reply_route_id;
+    atomic_fetch_add(&node->cancels, 1);
+}
+
 static inline void node_members_changed(void *context, const char *channel, size_t members)
 {
     (void)channel;
@@ -168,6 +178,7 @@ static inline void node_try_start(node_t *node)
     node->options.events = (zlink_mesh_events_t){
         .arrived = node_arrived,
         .picked_local = node_picked_local,
+        .cancelled = node_cancelled,
         .members_changed = node_members_changed,
         .link_ready = node_link_ready,
         .link_lost = node_link_lost,

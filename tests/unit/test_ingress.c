@@ -53,6 +53,7 @@ static void door_open(door_t *door)
             {
                 .arrived = zlink_ingress_arrived,
                 .picked_local = zlink_ingress_picked_local,
+                .cancelled = zlink_ingress_cancelled,
                 .members_changed = zlink_ingress_members_changed,
             },
     };
@@ -240,6 +241,44 @@ static void test_ex55_no_room_for_a_spot_is_told_to_a_peer(void **state)
     door_close(&door);
 }
 
+static void send_cancel(door_t *door, uint64_t route)
+{
+    raw_send(door->peer.application, (zlink_frame_prefix_t){.kind = ZLINK_FRAME_CANCEL, .reply_route_id = route}, NULL,
+             0, NULL, 0);
+}
+
+/* EX-57, EX-59: a peer that cancels takes back what is still queued: its handler never runs, nothing is answered, and
+ * the permit is free again. What has begun is finished and answered, and numbers that nobody knows are no fault. */
+static void test_ex57_ex59_a_peer_cancels(void **state)
+{
+    door_t door;
+
+    (void)state;
+    memset(&door, 0, sizeof(door));
+    host_init(&door.host, 2);
+    door.host.options.jobs_max = 4;
+    door_open(&door);
+    away_set(&door.host, AWAY_HOLDS, ZLINK_OK);
+    send_request(&door, 1, "plain", "a", script_hold);
+    host_wait_for(&door.host.away.submitted, 1);
+    for (uint64_t route = 2; route <= 4; route++)
+        send_request(&door, route, "plain", "a", script_count);
+    for (uint64_t route = 1; route <= 3; route++)
+        send_cancel(&door, route);
+    send_cancel(&door, 3);
+    send_cancel(&door, 77);
+    send_request(&door, 5, "side", NULL, script_count); /* behind all of them */
+    answered_value(&door, 5, 1);
+    away_set(&door.host, AWAY_ANSWERS, ZLINK_OK);
+    answered_value(&door, 1, 42);
+    answered_value(&door, 4, 1); /* 2 and 3 have not counted */
+    assert_int_equal(zlink_application_job_queue_jobs(&door.host.host->job_queue), 0);
+    send_cancel(&door, 4); /* answered */
+    send_request(&door, 6, "plain", "a", script_count);
+    answered_value(&door, 6, 2);
+    door_close(&door);
+}
+
 static void drain_here(void *context)
 {
     ((door_t *)context)->ingress.draining = true;
@@ -394,6 +433,7 @@ int main(void)
         cmocka_unit_test(test_work_from_peers_waits_for_permits),
         cmocka_unit_test(test_ex55_a_full_lane_is_unavailable_for_a_peer),
         cmocka_unit_test(test_ex55_no_room_for_a_spot_is_told_to_a_peer),
+        cmocka_unit_test(test_ex57_ex59_a_peer_cancels),
         cmocka_unit_test(test_draining_takes_nothing_new),
         cmocka_unit_test(test_the_answer_to_a_peer_that_left),
         cmocka_unit_test(test_calls_that_the_mesh_brings_back_here),

@@ -16,7 +16,8 @@ static zlink_status_t on_other(zlink_turn_t *turn, void *self, const Unheard *re
 {
     spot_state_t *state = self;
 
-    state->value += request->value;
+    (void)request;
+    state->value += 100; /* of its own registration's state */
     snprintf(reply->text, sizeof(reply->text), "%s", zlink_turn_owner_name(turn));
     return ZLINK_OK;
 }
@@ -359,6 +360,11 @@ static void test_tr41_node_and_channel_are_two_scopes(void **state)
     }
     send_call(&door, 9, ZLINK_TARGET_CHANNEL, "side", "tests.host.RunReq", script_count, NULL);
     answered_value(&door, 9, 1);
+    /* The other registration of the node has a state of its own as well. */
+    send_to_node(&door, 10, door.identity.node_id, "tests.host.Unheard", NULL);
+    raw_expect_call(door.peer.completion, ZLINK_FRAME_REPLY, &frame);
+    send_to_node(&door, 11, door.identity.node_id, "tests.host.RunReq", script_count);
+    answered_value(&door, 11, 4);
     door_close(&door);
 }
 
