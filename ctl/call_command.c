@@ -33,12 +33,12 @@ enum {
     OPTION_QUIET,
 };
 
-typedef struct zlink_call_options {
+typedef struct zlink_call_command_options {
     zlink_mesh_client_options_t client;
     zlink_load_options_t load;
     const char *target, *proto, *text, *hex, *reply;
     bool json, quiet;
-} zlink_call_options_t;
+} zlink_call_command_options_t;
 
 /* A reply that is printed when all calls have ended. */
 typedef struct zlink_kept_reply {
@@ -92,7 +92,7 @@ static uint32_t duration_argument(struct argp_state *state, const char *text)
 }
 
 /* "channel:prices", "spot:counter/cart-7" or "node:b-6f2c…". */
-static void target_argument(struct argp_state *state, zlink_call_options_t *options, char *text)
+static void target_argument(struct argp_state *state, zlink_call_command_options_t *options, char *text)
 {
     zlink_load_options_t *load = &options->load;
     char *slash = NULL;
@@ -115,7 +115,7 @@ static void target_argument(struct argp_state *state, zlink_call_options_t *opti
         argp_error(state, "TARGET: a name has 1 to 255 bytes of UTF-8 without control characters");
 }
 
-static void check_together(struct argp_state *state, zlink_call_options_t *options)
+static void check_together(struct argp_state *state, zlink_call_command_options_t *options)
 {
     const zlink_mesh_client_options_t *client = &options->client;
     if (!options->load.packet)
@@ -136,7 +136,7 @@ static void check_together(struct argp_state *state, zlink_call_options_t *optio
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
-    zlink_call_options_t *options = state->input;
+    zlink_call_command_options_t *options = state->input;
     switch (key) {
     case 'a':
         if (options->client.address_count == ZLINK_MESH_CLIENT_ADDRESSES_MAX)
@@ -243,7 +243,8 @@ static bool payload_from_stdin(uint8_t **payload, size_t *size)
     return false;
 }
 
-static bool make_payload(const zlink_call_options_t *options, uint8_t **payload, size_t *size, zlink_refusal_t *why)
+static bool make_payload(const zlink_call_command_options_t *options, uint8_t **payload, size_t *size,
+                         zlink_refusal_t *why)
 {
     if (options->text)
         return zlink_protoc_run("--encode", options->load.packet, options->proto, options->text, strlen(options->text),
@@ -306,7 +307,7 @@ static void print_replies(zlink_kept_replies_t *kept, const char *proto)
 }
 
 /* One call that failed is a sentence, not a statistic. */
-static void print_failure(const zlink_call_options_t *options, const zlink_load_result_t *result)
+static void print_failure(const zlink_call_command_options_t *options, const zlink_load_result_t *result)
 {
     const zlink_load_options_t *load = &options->load;
     int status = 1;
@@ -353,7 +354,7 @@ static void print_summary(const zlink_load_options_t *load, const zlink_load_res
 
 /* ---- the whole ---- */
 
-static int run(zlink_call_options_t *options)
+static int run(zlink_call_command_options_t *options)
 {
     static zlink_mesh_client_t client;
     static zlink_kept_replies_t kept;
@@ -407,7 +408,7 @@ static int call_or_send(int argc, char **argv, bool one_way)
         NULL,
         NULL,
     };
-    zlink_call_options_t options = {
+    zlink_call_command_options_t options = {
         .load = {.one_way = one_way, .spot_id = "", .count = 1, .outstanding = 1, .spread = 1, .timeout_ms = 5000},
     };
     argp_err_exit_status = 2;

@@ -7,7 +7,9 @@
  *   counters  bits 0-37 reserved bytes, 38-61 items, 62 scheduled (application lane only), 63 closed
  *
  * Every change that must be one step goes through zlink_lane_word_replace, a compare-and-swap of both halves. The
- * halves are first read apart: a torn read only makes the swap fail, which answers with the true value.
+ * halves are first read apart: a torn read only makes the swap fail, which answers with the true value (on aarch64,
+ * where a failed swap has only loaded, perhaps with another torn one). So nothing may be decided on both halves
+ * together before a swap has succeeded; on one of them it may.
  */
 #ifndef ZLINK_EXEC_LANE_WORD_H
 #define ZLINK_EXEC_LANE_WORD_H

@@ -139,8 +139,13 @@ static void call_attention(zlink_serial_execution_queue_t *queue)
                               .counters = zlink_lane_word_counters(&queue->application)};
 
     do {
-        if (seen.chain & ZLINK_CHAIN_ATTENTION)
-            break; /* a holder has yet to look, and will see what the caller put there before this */
+        if (seen.chain & ZLINK_CHAIN_ATTENTION) {
+            /* A holder has yet to look, and will see what the caller put there before this. Whoever posts it is
+             * another: the counters were read apart from the chain, and may be of a later moment, when it was let go.
+             */
+            atomic_store_explicit(&queue->look, 1, memory_order_release);
+            return;
+        }
         next.chain = seen.chain | ZLINK_CHAIN_ATTENTION;
         next.counters = seen.counters | ZLINK_COUNTER_SCHEDULED;
     } while (!zlink_lane_word_replace(&queue->application, &seen, next));

@@ -441,9 +441,72 @@ zlink_status_t zlink_wire_announce_decode(const uint8_t *bytes, size_t size, zli
     return wrong != NULL ? zlink_wire_refuse(reason, wrong) : ZLINK_OK;
 }
 
+static bool encode_text(pb_ostream_t *stream, const pb_field_t *field, void *const *argument)
+{
+    const char *text = *argument;
+
+    return text[0] == 0 || /* proto3: what is empty is left out */
+           (pb_encode_tag_for_field(stream, field) && pb_encode_string(stream, (const pb_byte_t *)text, strlen(text)));
+}
+
+static bool encode_metadata(pb_ostream_t *stream, const pb_field_t *field, void *const *argument)
+{
+    const zlink_metadata_t *metadata = *argument;
+    const char *key, *value;
+
+    for (size_t at = 0; zlink_metadata_next(metadata->text, metadata->text_bytes, &at, &key, &value);) {
+        zlink_wire_v1_Metadata entry = {.key.funcs.encode = encode_text, .value.funcs.encode = encode_text};
+
+        entry.key.arg = (void *)(uintptr_t)key; /* read only */
+        entry.value.arg = (void *)(uintptr_t)value;
+        if (!pb_encode_tag_for_field(stream, field) ||
+            !pb_encode_submessage(stream, zlink_wire_v1_Metadata_fields, &entry))
+            return false;
+    }
+    return true;
+}
+
+/* Where a text lies in the message's bytes. */
+typedef struct span {
+    const char *text;
+    size_t size;
+} span_t;
+
+static bool decode_span(pb_istream_t *stream, const pb_field_t *field, void **argument)
+{
+    span_t *span = *argument;
+
+    (void)field;
+    *span = (span_t){stream->state, stream->bytes_left};
+    return pb_read(stream, NULL, stream->bytes_left);
+}
+
+static bool decode_metadata(pb_istream_t *stream, const pb_field_t *field, void **argument)
+{
+    static const zlink_wire_field_t fields[] = {{zlink_wire_v1_Metadata_key_tag, ZLINK_WIRE_BYTES, false},
+                                                {zlink_wire_v1_Metadata_value_tag, ZLINK_WIRE_BYTES, false},
+                                                {0}};
+    span_t key = {"", 0}, value = {"", 0};
+    zlink_wire_v1_Metadata entry = {.key = {.funcs.decode = decode_span, .arg = &key},
+                                    .value = {.funcs.decode = decode_span, .arg = &value}};
+    const char *wrong = zlink_wire_walk(stream->state, stream->bytes_left, fields);
+
+    (void)field;
+    if (wrong == NULL && pb_decode(stream, zlink_wire_v1_Metadata_fields, &entry))
+        wrong = zlink_metadata_add(*argument, key.text, key.size, value.text, value.size);
+    else if (wrong == NULL)
+        return false;
+    if (wrong != NULL)
+        PB_RETURN_ERROR(stream, wrong);
+    return true;
+}
+
 zlink_status_t zlink_wire_call_encode(const zlink_wire_call_t *call, uint8_t *bytes, size_t capacity, size_t *size)
 {
-    zlink_wire_v1_Call message = {.target_kind = (uint32_t)call->target.kind};
+    zlink_wire_v1_Call message = {.target_kind = (uint32_t)call->target.kind,
+                                  .metadata = {.funcs.encode = encode_metadata}};
+
+    message.metadata.arg = (void *)(uintptr_t)&call->metadata; /* read only */
 
     if (check_target(&call->target) != NULL || (call->packet[0] != 0 && !zlink_wire_name_is_valid(call->packet)))
         return ZLINK_INVALID_OPERATION;
@@ -467,7 +530,7 @@ static const char *check_call(const zlink_frame_prefix_t *prefix, const zlink_wi
         return open_target ? "target missing" : "target given twice";
     if ((call->packet[0] != 0) != open_packet)
         return open_packet ? "packet missing" : "packet given twice";
-    return NULL;
+    return prefix->kind == ZLINK_FRAME_REPLY && call->metadata.cost != 0 ? "a reply with metadata" : NULL;
 }
 
 zlink_status_t zlink_wire_call_decode(const zlink_frame_prefix_t *prefix, const uint8_t *bytes, size_t size,
@@ -477,13 +540,15 @@ zlink_status_t zlink_wire_call_decode(const zlink_frame_prefix_t *prefix, const 
                                                 {zlink_wire_v1_Call_target_name_tag, ZLINK_WIRE_NAME, false},
                                                 {zlink_wire_v1_Call_spot_id_tag, ZLINK_WIRE_NAME, false},
                                                 {zlink_wire_v1_Call_packet_tag, ZLINK_WIRE_NAME, false},
+                                                {zlink_wire_v1_Call_metadata_tag, ZLINK_WIRE_MESSAGE, true},
                                                 {0}};
-    zlink_wire_v1_Call message = zlink_wire_v1_Call_init_zero;
+    zlink_wire_v1_Call message = {.metadata = {.funcs.decode = decode_metadata, .arg = &call->metadata}};
     const char *wrong;
     zlink_status_t status;
 
     call->target.kind = ZLINK_TARGET_NONE;
     call->target.name[0] = call->target.spot_id[0] = call->packet[0] = 0;
+    call->metadata.text_bytes = call->metadata.cost = 0;
     if (size > 0) { /* the common frame has numbers and no envelope: nothing to decode */
         status = zlink_wire_decode(bytes, size, fields, zlink_wire_v1_Call_fields, &message, reason);
         if (status != ZLINK_OK)

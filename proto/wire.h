@@ -18,6 +18,7 @@
 #include <zlink/status.h>
 
 #include "proto/frame.h"
+#include "proto/metadata.h"
 
 #define ZLINK_WIRE_PROTOCOL_MAJOR 1u
 
@@ -30,7 +31,7 @@
 #define ZLINK_WIRE_WEIGHT_MAX         10000u
 #define ZLINK_WIRE_BODY_BYTES_MIN     65536u      /* the least that a node may say in max_body_bytes */
 #define ZLINK_WIRE_BODY_BYTES_MAX     0x7fffffffu /* and the most */
-#define ZLINK_WIRE_SMALL_ENVELOPE_MAX 1024        /* buffer that holds any ANNOUNCE, call, REJECT or ERROR envelope */
+#define ZLINK_WIRE_SMALL_ENVELOPE_MAX 3072        /* buffer that holds any ANNOUNCE, call, REJECT or ERROR envelope */
 
 typedef enum zlink_connection_lane {
     ZLINK_CONNECTION_APPLICATION = 0, /* requests and sends */
@@ -128,10 +129,11 @@ typedef struct zlink_wire_announce {
     char packet[ZLINK_WIRE_NAME_BYTES_MAX + 1]; /* kind PACKET */
 } zlink_wire_announce_t;
 
-/* REQUEST, SEND and REPLY: the names that the prefix has no number for. */
+/* REQUEST, SEND and REPLY: the names that the prefix has no number for. A REPLY has no metadata. */
 typedef struct zlink_wire_call {
     zlink_wire_target_t target;                 /* kind NONE = absent */
     char packet[ZLINK_WIRE_NAME_BYTES_MAX + 1]; /* "" = absent */
+    zlink_metadata_t metadata;
 } zlink_wire_call_t;
 
 /* Each encode answers the bytes written in `*size`. */

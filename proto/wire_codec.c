@@ -34,7 +34,7 @@ static const char *walk_text(pb_istream_t *stream, zlink_wire_field_form_t form)
     text = stream->state; /* of a buffer stream: the next byte */
     if (!pb_read(stream, NULL, size))
         return "message cut short";
-    if (form == ZLINK_WIRE_MESSAGE)
+    if (form == ZLINK_WIRE_MESSAGE || form == ZLINK_WIRE_BYTES)
         return NULL;
     if (size > ZLINK_WIRE_NAME_BYTES_MAX)
         return "text over 255 bytes";

@@ -20,6 +20,7 @@ typedef enum zlink_wire_field_form {
     ZLINK_WIRE_NAME,       /* 1..255 clean bytes */
     ZLINK_WIRE_IDENTIFIER, /* of [A-Za-z0-9._-] */
     ZLINK_WIRE_MESSAGE,    /* walked by the callback that takes it */
+    ZLINK_WIRE_BYTES,      /* the same: what the bytes may be is the callback's business */
 } zlink_wire_field_form_t;
 
 /* One known field; a table of them ends with tag 0. Tags are below 32. */

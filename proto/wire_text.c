@@ -53,6 +53,30 @@ bool zlink_wire_text_is_clean(const char *text, size_t size)
     return true;
 }
 
+/* The length of a control character, else 0. */
+static size_t control_character(const char *text, size_t size)
+{
+    const uint8_t *bytes = (const uint8_t *)text;
+
+    if (bytes[0] == 0x7f || (bytes[0] != 0 && bytes[0] < 0x20))
+        return 1;
+    return size > 1 && bytes[0] == 0xc2 && bytes[1] >= 0x80 && bytes[1] <= 0x9f ? 2 : 0;
+}
+
+bool zlink_wire_text_is_utf8(const char *text, size_t size)
+{
+    while (size > 0) {
+        size_t length = zlink_wire_text_character(text, size);
+        if (length == 0)
+            length = control_character(text, size);
+        if (length == 0)
+            return false;
+        text += length;
+        size -= length;
+    }
+    return true;
+}
+
 bool zlink_wire_text_is_identifier(const char *text, size_t size)
 {
     if (size == 0)

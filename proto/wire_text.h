@@ -14,6 +14,9 @@ size_t zlink_wire_text_character(const char *text, size_t size);
 /* Whether all of it is such characters; true for nothing. */
 bool zlink_wire_text_is_clean(const char *text, size_t size);
 
+/* The same with control characters, except NUL. */
+bool zlink_wire_text_is_utf8(const char *text, size_t size);
+
 /* Whether every byte is of [A-Za-z0-9._-]; false for nothing. */
 bool zlink_wire_text_is_identifier(const char *text, size_t size);
 

@@ -155,6 +155,10 @@ zlink_frame_verdict_t zlink_ingress_arrived(void *context, const zlink_mesh_arri
     zlink_invocation_t *invocation =
         zlink_invocation_create(host, target.handler, arrival->link->peer.node_id, arrival->payload,
                                 arrival->payload_bytes, memory, deadline_ms);
+    if (invocation && !zlink_invocation_set_metadata(invocation, arrival->metadata, arrival->metadata_bytes)) {
+        zlink_invocation_free(invocation);
+        invocation = NULL;
+    }
     if (!invocation) {
         zlink_application_job_queue_give_back(&host->job_queue);
         return refuse(arrival, told(ZLINK_ADMISSION_MEMORY, one_way), &backpressure, "out of memory");
@@ -212,6 +216,10 @@ void zlink_ingress_picked_local(void *context, zlink_outbound_call_t *call)
         status = ZLINK_CAPACITY_EXCEEDED;
         invocation = zlink_invocation_create(host, target.handler, host->node_id, call->payload, call->payload_bytes,
                                              NULL, call->one_way ? 0 : call->deadline_ms);
+    }
+    if (invocation && !zlink_invocation_set_metadata(invocation, call->metadata, call->metadata_bytes)) {
+        zlink_invocation_free(invocation);
+        invocation = NULL;
     }
     if (invocation) {
         invocation->deliver = call->one_way ? zlink_invocation_deliver_nowhere : deliver_to_self;

@@ -9,6 +9,7 @@
 #ifndef ZLINK_TURN_H
 #define ZLINK_TURN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,6 +34,14 @@ ZLINK_API const char *zlink_turn_mesh(const zlink_turn_t *turn);
 /* Milliseconds left of the request that this handler answers; -1 where no time was set (a one-way
  * message). 0 means that nobody waits for the reply any more. */
 ZLINK_API int32_t zlink_turn_remaining_ms(const zlink_turn_t *turn);
+
+/* The value that the caller has set for `key` (zlink/call_options.h), NULL where it has set none. Valid as long as the
+ * turn is. */
+ZLINK_API const char *zlink_turn_metadata(const zlink_turn_t *turn, const char *key);
+
+/* All of them, one after the other: `*position` is 0 before the first. False after the last. */
+ZLINK_API bool zlink_turn_next_metadata(const zlink_turn_t *turn, size_t *position, const char **key,
+                                        const char **value);
 
 /* `size_bytes` of zeroed memory, aligned for any type, that lives until the handler has ended and is
  * then freed by the node: the place for what a continuation needs. NULL when memory or the turn's

@@ -221,6 +221,18 @@ zlink_invocation_t *zlink_invocation_create(zlink_application_host_t *host, cons
     return invocation;
 }
 
+bool zlink_invocation_set_metadata(zlink_invocation_t *invocation, const char *text, size_t text_bytes)
+{
+    if (text_bytes == 0)
+        return true;
+    invocation->metadata = zlink_malloc(text_bytes);
+    if (!invocation->metadata)
+        return false;
+    memcpy(invocation->metadata, text, text_bytes);
+    invocation->metadata_bytes = text_bytes;
+    return true;
+}
+
 zlink_invocation_t *zlink_invocation_create_lifecycle(zlink_application_host_t *host,
                                                       zlink_invocation_callback_t callback,
                                                       zlink_invocation_deliver_t deliver)
@@ -246,6 +258,7 @@ void zlink_invocation_free(zlink_invocation_t *invocation)
         zlink_free(piece);
     }
     zlink_free(invocation->reply);
+    zlink_free(invocation->metadata);
     zlink_free(invocation);
 }
 

@@ -50,6 +50,8 @@ struct zlink_invocation {
     size_t payload_bytes;
     void *payload_memory; /* where a large payload was taken over: freed as soon as it is decoded */
     const char *source;   /* node id of the caller */
+    char *metadata;       /* text of a zlink_metadata_t, its own; NULL: none */
+    size_t metadata_bytes;
     uint64_t deadline_ms; /* on the host's clock; 0 = none */
     bool holds_permit;    /* of the application job queue */
     /* NULL, or true there: nobody waits for it any more, so that its handler need not start … */
@@ -84,6 +86,9 @@ struct zlink_invocation {
 zlink_invocation_t *zlink_invocation_create(zlink_application_host_t *host, const zlink_handler_t *handler,
                                             const char *source, const uint8_t *payload, size_t payload_bytes,
                                             void *payload_memory, uint64_t deadline_ms);
+
+/* The metadata that came with the message, copied. False: out of memory. Nothing to do for `text_bytes` 0. */
+bool zlink_invocation_set_metadata(zlink_invocation_t *invocation, const char *text, size_t text_bytes);
 
 /* A lifecycle callback of an owner. Its `deliver` is called at its end like any other's. */
 zlink_invocation_t *zlink_invocation_create_lifecycle(zlink_application_host_t *host,

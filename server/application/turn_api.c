@@ -1,6 +1,6 @@
 /*
- * server/application/turn_api.c: the functions that handlers call: include/zlink/turn.h, call.h, spot.h and timer.h, on top of
- * turn_call.
+ * server/application/turn_api.c: the functions that handlers call: include/zlink/turn.h, call.h, spot.h and timer.h, on
+ * top of turn_call.
  */
 #include <stdalign.h>
 #include <string.h>
@@ -38,6 +38,18 @@ int32_t zlink_turn_remaining_ms(const zlink_turn_t *turn)
         return 0;
     uint64_t left_ms = invocation->deadline_ms - now_ms;
     return left_ms > INT32_MAX ? INT32_MAX : (int32_t)left_ms;
+}
+
+const char *zlink_turn_metadata(const zlink_turn_t *turn, const char *key)
+{
+    const zlink_invocation_t *invocation = zlink_invocation_of(turn);
+    return key ? zlink_metadata_find(invocation->metadata, invocation->metadata_bytes, key) : NULL;
+}
+
+bool zlink_turn_next_metadata(const zlink_turn_t *turn, size_t *position, const char **key, const char **value)
+{
+    const zlink_invocation_t *invocation = zlink_invocation_of(turn);
+    return zlink_metadata_next(invocation->metadata, invocation->metadata_bytes, position, key, value);
 }
 
 void *zlink_turn_alloc(zlink_turn_t *turn, size_t size_bytes)

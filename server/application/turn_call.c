@@ -81,6 +81,11 @@ static zlink_status_t check(const zlink_turn_t *turn, const zlink_turn_call_plan
     return plan->ask.options && plan->ask.options->timeout_ms > INT32_MAX ? ZLINK_INVALID_OPERATION : ZLINK_OK;
 }
 
+static bool has_metadata(const zlink_turn_call_plan_t *plan)
+{
+    return plan->ask.options && plan->ask.options->metadata_count > 0;
+}
+
 /* Asked before anything is made: a call that was given up beforehand is not begun (EX-58). */
 static bool is_cancelled(const zlink_turn_call_plan_t *plan)
 {
@@ -182,6 +187,28 @@ static zlink_status_t find_destination(const zlink_invocation_t *caller, const z
 
 /* ---- the request's bytes ---- */
 
+/* Behind the payload of a record that is made without: few calls have any. */
+static zlink_status_t add_metadata(const zlink_call_options_t *options, zlink_turn_call_record_t **made)
+{
+    zlink_turn_call_record_t *call = *made;
+    size_t size = call->outbound.payload_bytes;
+    zlink_metadata_t metadata;
+    if (zlink_metadata_pack(&metadata, options->metadata, options->metadata_count) != NULL)
+        return ZLINK_INVALID_OPERATION;
+    call = zlink_realloc(call, sizeof(*call) + size + metadata.text_bytes);
+    if (!call)
+        return ZLINK_CAPACITY_EXCEEDED;
+    memcpy(call->payload + size, metadata.text, metadata.text_bytes);
+    call->outbound.metadata_bytes = metadata.text_bytes;
+    *made = call;
+    return ZLINK_OK;
+}
+
+static const char *metadata_of(const zlink_turn_call_record_t *call)
+{
+    return (const char *)call->payload + call->outbound.payload_bytes;
+}
+
 /* A record with the encoded request in it. Small ones are encoded once; a large one is sized first. */
 static zlink_status_t make_record(zlink_turn_t *turn, const zlink_turn_call_plan_t *plan,
                                   zlink_turn_call_record_t **made)
@@ -218,8 +245,12 @@ static zlink_status_t make_record(zlink_turn_t *turn, const zlink_turn_call_plan
     strcpy(call->name, plan->name);
     strcpy(call->spot_id, plan->spot_id);
     call->outbound.payload_bytes = size;
-    *made = call;
-    return ZLINK_OK;
+    zlink_status_t status = has_metadata(plan) ? add_metadata(ask->options, &call) : ZLINK_OK;
+    if (status == ZLINK_OK)
+        *made = call;
+    else
+        zlink_free(call);
+    return status;
 }
 
 /* ---- the end, on the caller's turn ---- */
@@ -308,6 +339,10 @@ static zlink_status_t submit_here(zlink_turn_call_record_t *call, const zlink_ca
     zlink_invocation_t *invocation =
         zlink_invocation_create(caller->host, destination->handler, caller->host->node_id, call->payload,
                                 call->outbound.payload_bytes, NULL, one_way ? 0 : deadline_ms);
+    if (invocation && !zlink_invocation_set_metadata(invocation, metadata_of(call), call->outbound.metadata_bytes)) {
+        zlink_invocation_free(invocation);
+        invocation = NULL;
+    }
     if (!invocation)
         return zlink_admission_error(ZLINK_ADMISSION_MEMORY, operation, true).status;
     invocation->deliver = one_way ? zlink_invocation_deliver_nowhere : answered_here;
@@ -375,6 +410,7 @@ static void address_to_mesh(zlink_turn_call_record_t *call, const zlink_turn_cal
     call->outbound.spot_id = call->spot_id;
     call->outbound.packet = plan->ask.type.packet;
     call->outbound.payload = call->payload;
+    call->outbound.metadata = metadata_of(call);
     call->outbound.deadline_ms = deadline_ms;
     call->outbound.completed = completed_by_mesh;
     call->outbound.hold = held_by_mesh;

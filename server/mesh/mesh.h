@@ -37,6 +37,8 @@ typedef struct zlink_mesh_arrival {
     const char *packet;
     const uint8_t *payload;
     size_t payload_bytes;
+    const char *metadata;  /* text of a zlink_metadata_t */
+    size_t metadata_bytes; /* 0: none */
 } zlink_mesh_arrival_t;
 
 typedef struct zlink_mesh_events {

@@ -35,6 +35,8 @@ static const char *resolve(zlink_link_end_t *end, const zlink_frame_prefix_t *pr
         arrival->name = inlined->target.name;
         arrival->spot_id = inlined->target.spot_id;
         arrival->packet = inlined->packet;
+        arrival->metadata = inlined->metadata.text;
+        arrival->metadata_bytes = inlined->metadata.text_bytes;
     }
     if (has_target && prefix->target_id != 0) {
         const zlink_incoming_name_t *target = zlink_incoming_names_target(end->incoming, prefix->target_id);

@@ -55,7 +55,9 @@ struct zlink_outbound_call {
     const char *packet;
     const uint8_t *payload;
     size_t payload_bytes;
-    uint64_t deadline_ms; /* on the reactor's clock */
+    const char *metadata;  /* text of a zlink_metadata_t */
+    size_t metadata_bytes; /* 0: none */
+    uint64_t deadline_ms;  /* on the reactor's clock */
     zlink_call_completed_t completed;
     /* A maker that sets both lets a large payload be sent from where it lies: between the two, which may reach beyond
      * `completed`, the call and its payload stay where they are. One `release`, on the reactor thread, for each `hold`.

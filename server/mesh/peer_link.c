@@ -52,12 +52,13 @@ static uint32_t packet_number(zlink_link_end_t *end, const char *packet)
     return announce(end, &announcement) == ZLINK_OK ? number : 0;
 }
 
-/* The envelope of a call holds the names that have no number: usually none, and then nothing is encoded. */
+/* The envelope of a call holds metadata and the names that have no number: usually nothing, and then nothing is
+ * encoded. */
 static zlink_status_t name_envelope(const zlink_outbound_call_t *call, bool target, bool packet, uint8_t *bytes,
                                     size_t capacity, size_t *size)
 {
     *size = 0;
-    if (!target && !packet)
+    if (!target && !packet && call->metadata_bytes == 0)
         return ZLINK_OK;
     zlink_wire_call_t names = {.target.kind = ZLINK_TARGET_NONE};
     if (target) {
@@ -67,6 +68,7 @@ static zlink_status_t name_envelope(const zlink_outbound_call_t *call, bool targ
     }
     if (packet)
         strcpy(names.packet, call->packet);
+    zlink_metadata_restore(&names.metadata, call->metadata, call->metadata_bytes);
     return zlink_wire_call_encode(&names, bytes, capacity, size);
 }
 

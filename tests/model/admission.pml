@@ -9,7 +9,7 @@
 #define APPLICATION_CAPACITY   2
 #define SUSPENSIONS            1
 
-/* The two lanes' words, the barrier slot. A chain is only a length here. */
+/* The two lanes' words. A chain is only a length here. */
 byte chain;
 bool attention;
 byte items;
@@ -18,8 +18,8 @@ bool application_closed;
 byte lifecycle_chain;
 byte lifecycle_items;
 bool lifecycle_closed;
-byte barrier;
-bool barrier_ended;
+byte barrier; /* on the lifecycle word's chain, without reservation */
+bool look;
 
 /* The holder's. */
 byte application_list, lifecycle_list, barrier_list;
@@ -45,6 +45,20 @@ inline post()
     }
 }
 
+/* The item has its place in the order: on the chain, or by hand where the queue was idle. */
+inline put(by_hand)
+{
+    if
+    :: by_hand ->
+        atomic {
+            assert(ended == 0 && application_list == 0);
+            application_list = 1
+        };
+        post()
+    :: else
+    fi
+}
+
 /* ---- submitters ---- */
 
 active [APPLICATION_SUBMITTERS] proctype submit_application()
@@ -56,32 +70,43 @@ active [APPLICATION_SUBMITTERS] proctype submit_application()
         :: application_closed || items >= APPLICATION_CAPACITY -> goto refused
         :: else
         fi;
-        chain++;
         items++;
         duty = !scheduled;
+#ifdef BROKEN_BY_HAND_AND_CHAIN
+        chain++;
+#else
+        chain = (duty -> chain : chain + 1);
+#endif
         scheduled = true;
         accepted++
     };
-    if
-    :: duty -> post()
-    :: else
-    fi;
+    put(duty);
 refused:
     skip
 }
 
 inline call_attention()
 {
-    atomic {
-        duty = false;
-        if
-        :: attention
-        :: else ->
+#ifdef BROKEN_TORN_READ
+    duty = attention;
+    if
+    :: duty -> duty = !scheduled /* chain and counters were read apart */
+    :: else ->
+#else
+    if
+    :: attention -> duty = false
+    :: else ->
+#endif
+        atomic {
+            duty = !attention && !scheduled;
             attention = true;
-            duty = !scheduled;
             scheduled = true
-        fi
-    }
+        }
+    fi;
+    if
+    :: duty -> post()
+    :: else -> look = true
+    fi
 }
 
 active proctype submit_lifecycle()
@@ -103,10 +128,6 @@ active proctype submit_lifecycle()
 #ifndef BROKEN_ATTENTION_FIRST
     call_attention();
 #endif
-    if
-    :: duty -> post()
-    :: else
-    fi;
 refused:
     skip
 }
@@ -115,23 +136,15 @@ active proctype submit_barrier()
 {
     bool duty;
 
-    if
-    :: application_closed -> goto refused
-    :: else
-    fi;
     atomic {
         if
-        :: barrier_ended -> goto refused
+        :: lifecycle_closed -> goto refused
         :: else
         fi;
         barrier++;
         accepted++
     };
     call_attention();
-    if
-    :: duty -> post()
-    :: else
-    fi;
 refused:
     skip
 }
@@ -146,15 +159,12 @@ end:
         waiting > 0 -> waiting--
     };
     atomic {
-        chain++;
         resumed++;
         duty = !scheduled;
+        chain = (duty -> chain : chain + 1);
         scheduled = true
     };
-    if
-    :: duty -> post()
-    :: else
-    fi
+    put(duty)
 }
 
 /* May never come: a close would bring up what was lost before. */
@@ -191,8 +201,14 @@ unclosed:
 
 /* ---- workers ---- */
 
+/* A holder that has work of its own looks only where it was asked to. */
 inline bring_in()
 {
+    if
+    :: application_list > 0 && !look -> goto seen
+    :: else
+    fi;
+    look = false;
     if
     :: chain == 0 && !attention
     :: else ->
@@ -209,12 +225,10 @@ inline bring_in()
             atomic {
                 lifecycle_list = lifecycle_list + lifecycle_chain;
                 lifecycle_chain = 0;
+                barrier_list = barrier_list + barrier;
+                barrier = 0;
                 lifecycle_items = lifecycle_items - lifecycle_released;
                 lifecycle_released = 0
-            };
-            atomic {
-                barrier_list = barrier_list + barrier;
-                barrier = 0
             }
         :: else
         fi
@@ -289,6 +303,7 @@ end:
 
 drive:
     bring_in();
+seen:
     if
     :: HAS_WORK ->
         if
@@ -337,20 +352,12 @@ again:
         released = 0
     };
     if
-    :: lifecycle_chain == 0 && lifecycle_items == 0 ->
+    :: lifecycle_chain == 0 && barrier == 0 && lifecycle_items == 0 ->
         atomic {
-            if
-            :: barrier == 0 ->
-                barrier_ended = true;
-                leave();
-                ended++;
-                goto idle
-            :: else ->
-                barrier_list = barrier_list + barrier;
-                barrier = 0
-            fi
-        };
-        goto drive
+            leave();
+            ended++;
+            goto idle
+        }
     :: else
     fi;
 let_go:

@@ -33,19 +33,21 @@ inline push_ring()
     }
 }
 
-/* Puts the record on S's lane, whatever its limits and whether it is closed. */
+/* Puts the record on S's lane, whatever its limits and whether it is closed; by hand where S is idle. */
 inline append_record(reserve, resumed)
 {
     atomic {
         assert(s_ended == 0 && !s_chain_record && !s_list_record);
-        s_chain_record = true;
         record_resumed = resumed;
         s_items = s_items + reserve;
         duty = !s_scheduled;
+        s_chain_record = !duty;
         s_scheduled = true
     };
     if
-    :: duty -> push_ring()
+    :: duty ->
+        s_list_record = true;
+        push_ring()
     :: else
     fi
 }
@@ -59,13 +61,18 @@ active [ITEMS] proctype submit_to_actor()
         :: a_closed -> goto refused
         :: else
         fi;
-        a_chain++;
         accepted++;
         duty = !a_scheduled;
+        a_chain = (duty -> a_chain : a_chain + 1);
         a_scheduled = true
     };
     if
-    :: duty -> append_record(1, false)
+    :: duty ->
+        atomic {
+            assert(a_ended == 0 && a_list == 0 && !a_held);
+            a_list = 1
+        };
+        append_record(1, false)
     :: else
     fi;
 refused:
@@ -81,14 +88,19 @@ active proctype submit_to_spot()
         :: s_closed -> goto refused
         :: else
         fi;
-        s_chain_items++;
         s_items++;
         s_accepted++;
         duty = !s_scheduled;
+        s_chain_items = (duty -> s_chain_items : s_chain_items + 1);
         s_scheduled = true
     };
     if
-    :: duty -> push_ring()
+    :: duty ->
+        atomic {
+            assert(s_ended == 0 && s_list_items == 0 && !s_list_record);
+            s_list_items = 1
+        };
+        push_ring()
     :: else
     fi;
 refused:

@@ -131,10 +131,9 @@ static void build_announce_channel(bytes_t *frame)
 
 static void build_announce_node(bytes_t *frame)
 {
-    build_announce(frame, &(zlink_wire_announce_t){3,
-                                                   ZLINK_ANNOUNCE_TARGET,
-                                                   {ZLINK_TARGET_NODE, "a-76543210-fedc-4ba9-a765-43210fedcba9", ""},
-                                                   ""});
+    build_announce(
+        frame, &(zlink_wire_announce_t){
+                   3, ZLINK_ANNOUNCE_TARGET, {ZLINK_TARGET_NODE, "a-76543210-fedc-4ba9-a765-43210fedcba9", ""}, ""});
 }
 
 static void build_announce_request(bytes_t *frame)
@@ -178,8 +177,20 @@ static void build_call(bytes_t *frame, zlink_frame_prefix_t prefix, const zlink_
 static void build_request_inline(bytes_t *frame)
 {
     const zlink_frame_prefix_t prefix = {.kind = ZLINK_FRAME_REQUEST, .reply_route_id = 0x2b, .deadline_ms = INT32_MAX};
-    const zlink_wire_call_t call = {{ZLINK_TARGET_INSTANCE_SPOT, "counter", "main"}, "samples.counter.AddReq"};
+    const zlink_wire_call_t call = {.target = {ZLINK_TARGET_INSTANCE_SPOT, "counter", "main"},
+                                    .packet = "samples.counter.AddReq"};
 
+    build_call(frame, prefix, &call, ADD_REQ, sizeof(ADD_REQ) - 1);
+}
+
+static void build_request_metadata(bytes_t *frame)
+{
+    const zlink_frame_prefix_t prefix = {
+        .kind = ZLINK_FRAME_REQUEST, .reply_route_id = 0x2c, .deadline_ms = 5000, .target_id = 1, .packet_id = 1};
+    static const zlink_metadata_entry_t entries[] = {{"tenant", "blue"}, {"empty", ""}};
+    zlink_wire_call_t call = {.target.kind = ZLINK_TARGET_NONE};
+
+    assert_null(zlink_metadata_pack(&call.metadata, entries, 2));
     build_call(frame, prefix, &call, ADD_REQ, sizeof(ADD_REQ) - 1);
 }
 
@@ -252,6 +263,7 @@ static const struct {
     {"request", build_request},
     {"reply", build_reply},
     {"request_inline", build_request_inline},
+    {"request_metadata", build_request_metadata},
     {"send_mixed", build_send_mixed},
     {"reply_inline", build_reply_inline},
     {"error", build_error},

@@ -105,7 +105,7 @@ static void test_ex57_cancelled_after_it_was_sent(void **state)
     pair_stop(&pair);
 }
 
-/* EX-59: what waits for room on its link leaves the line, is never sent, and makes no noise on the wire. */
+/* EX-59: what waits for room on its link leaves the line and is never sent, nor is the peer told of it. */
 static void test_ex59_cancelled_while_it_waits_for_room(void **state)
 {
     enum { CALLS = 400, BYTES = 32768 };
@@ -113,7 +113,7 @@ static void test_ex59_cancelled_while_it_waits_for_room(void **state)
     static uint8_t payload[BYTES];
     held_call_t *calls = calloc(CALLS, sizeof(*calls));
     node_t node;
-    size_t sent = 0, ended = 0;
+    size_t sent = 0, told = 0;
 
     (void)state;
     virtual_clock_init(&still);
@@ -132,25 +132,25 @@ static void test_ex59_cancelled_while_it_waits_for_room(void **state)
         calls[i].test.call.payload_bytes = BYTES;
         test_call_submit(&calls[i].test);
     }
-    const size_t waiting = node_look(&node).waiting;
-    assert_in_range(waiting, 1, CALLS - 1);
-    for (size_t i = CALLS - waiting; i < CALLS; i++)
+    while (node_look(&node).waiting == CALLS)
+        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    for (size_t i = 0; i < CALLS; i++)
         held_cancel(&calls[i]);
-    assert_int_equal(node_look(&node).waiting, 0);
-    for (size_t i = CALLS - waiting; i < CALLS; i++)
+    for (size_t i = 0; i < CALLS; i++)
         assert_int_equal(test_call_wait(&calls[i].test), ZLINK_CANCELLED);
-    assert_int_equal(node_look(&node).pending, CALLS - waiting);
-    for (; sent < CALLS - waiting; sent++)
-        raw_expect_call(slow.application, ZLINK_FRAME_REQUEST, &frame);
-    zlink_reactor_call(node.reactor, node_close_here, &node); /* nothing else comes before the end */
+    assert_int_equal(node_look(&node).waiting, 0);
+    assert_int_equal(node_look(&node).pending, 0);
+    zlink_reactor_call(node.reactor, node_close_here, &node);
     shutdown(slow.application, SHUT_WR);
-    assert_false(raw_read(slow.application, &frame));
+    while (raw_read(slow.application, &frame)) {
+        sent += frame.prefix.kind == ZLINK_FRAME_REQUEST;
+        told += frame.prefix.kind == ZLINK_FRAME_CANCEL;
+    }
+    assert_in_range(sent, 1, CALLS - 1);
+    assert_int_equal(told, sent); /* of the others the peer has never heard */
     raw_leave(&slow);
     fixture_wait(&node.closed);
     zlink_reactor_call(node.reactor, node_destroy_here, &node);
-    for (size_t i = 0; i < CALLS; i++)
-        ended += atomic_load(&calls[i].test.completions);
-    assert_int_equal(ended, CALLS);
     for (size_t i = 0; i < CALLS; i++)
         test_call_release(&calls[i].test);
     node_stop(&node);

@@ -94,7 +94,7 @@ static void test_longest_names_fit_the_small_buffer(void **state)
     memset(call.packet, 'p', ZLINK_WIRE_NAME_BYTES_MAX);
     assert_int_equal(zlink_wire_call_encode(&call, bytes, sizeof(bytes), &size), ZLINK_OK);
     assert_int_equal(zlink_wire_call_decode(&prefix, bytes, size, &read_call, NULL), ZLINK_OK);
-    assert_memory_equal(&read_call, &call, sizeof(call));
+    assert_memory_equal(&read_call, &call, offsetof(zlink_wire_call_t, metadata));
 }
 
 static void test_error_text_is_cut_and_cleaned(void **state)
