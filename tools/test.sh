@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Everything that is tested: the whole suite as gcc ships it, under the address and undefined-behaviour sanitizers and under
-# the thread sanitizer, base and exec for aarch64 and under valgrind, the models, the fuzz targets for a minute each, one short round of the benchmarks (that they run, not how fast),
-# the container tests where there is an engine, and the lints. The last line adds all of it up.
+# the thread sanitizer, base and exec for aarch64 and under valgrind, the models, the fuzz targets for a minute each, one
+# short round of the benchmarks (that they run, not how fast), the container tests where there is an engine, and the lints.
+# The last line adds all of it up.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks every model with spin, and that spin finds a fault in every broken variant (the BROKEN_ words in a model).
-# Prints "N passed, N failed". LONG=1 adds the sizes that take minutes and gigabytes.
+# Prints "N passed, N failed". LONG=1 adds what takes a minute and gigabytes.
 #   [LONG=1] tests/model/run.sh [MODEL...]
 set -euo pipefail
 cd "$(dirname "$0")"

@@ -1,6 +1,7 @@
 set(proto_tests ${PROJECT_SOURCE_DIR}/tests)
 
 zlink_unit_test(frame zlink_frame)
+zlink_unit_test(metadata zlink_proto)
 zlink_unit_test(wire zlink_proto)
 zlink_unit_test(golden_frames zlink_proto)
 target_compile_definitions(test_golden_frames PRIVATE ZLINK_TESTS_ROOT="${PROJECT_SOURCE_DIR}")

@@ -279,6 +279,64 @@ static void test_ex57_ex59_a_peer_cancels(void **state)
     door_close(&door);
 }
 
+static zlink_status_t script_tenant(zlink_turn_t *turn, void *self, void *context, RunRes *reply)
+{
+    const char *tenant = zlink_turn_metadata(turn, "tenant");
+
+    (void)self, (void)context;
+    reply->value = tenant ? (int32_t)strlen(tenant) : -1;
+    return ZLINK_OK;
+}
+
+/* TR-24, TR-25: a peer's metadata reaches the handler; where it breaks a rule the link ends and no handler runs. */
+static void test_tr24_tr25_metadata_of_a_peer(void **state)
+{
+    static char fits[1013];
+    static const uint8_t twice[] = {0x2a, 3, 0x0a, 1, 'k', 0x2a, 3, 0x0a, 1, 'k'};
+    door_t door;
+
+    (void)state;
+    memset(&door, 0, sizeof(door));
+    memset(fits, 'v', sizeof(fits) - 1);
+    host_init(&door.host, 2);
+    door_open(&door);
+    for (int link = 0; link < 2; link++) {
+        const zlink_metadata_entry_t entry = {"tenant", fits};
+        zlink_wire_call_t names = {.target = {ZLINK_TARGET_CHANNEL, "side", ""}, .packet = "tests.host.RunReq"};
+        uint8_t envelope[ZLINK_WIRE_SMALL_ENVELOPE_MAX], payload[64];
+        RunReq request = {.script = (uintptr_t)script_tenant};
+        pb_ostream_t stream = pb_ostream_from_buffer(payload, sizeof(payload));
+        const zlink_frame_prefix_t prefix = {
+            .kind = ZLINK_FRAME_REQUEST, .reply_route_id = (uint64_t)link + 1, .deadline_ms = 30000};
+        size_t size = 0;
+        assert_null(zlink_metadata_pack(&names.metadata, &entry, 1));
+        assert_int_equal(names.metadata.cost, ZLINK_METADATA_BYTES_MAX - 1);
+        assert_true(pb_encode(&stream, RunReq_fields, &request));
+        assert_int_equal(zlink_wire_call_encode(&names, envelope, sizeof(envelope), &size), ZLINK_OK);
+        raw_send(door.peer.application, prefix, envelope, size, payload, stream.bytes_written);
+        answered_value(&door, (uint64_t)link + 1, 1012);
+        if (link == 0) { /* two bytes more, in a second entry that is too much */
+            memcpy(envelope + size, (const uint8_t[]){0x2a, 3, 0x0a, 1, 'k'}, 5);
+            size += 5;
+        } else {
+            names.metadata.text_bytes = names.metadata.cost = 0;
+            assert_int_equal(zlink_wire_call_encode(&names, envelope, sizeof(envelope), &size), ZLINK_OK);
+            memcpy(envelope + size, twice, sizeof(twice));
+            size += sizeof(twice);
+        }
+        request.script = (uintptr_t)script_count;
+        stream = pb_ostream_from_buffer(payload, sizeof(payload));
+        assert_true(pb_encode(&stream, RunReq_fields, &request));
+        raw_send(door.peer.application, prefix, envelope, size, payload, stream.bytes_written);
+        raw_expect_end(door.peer.application);
+        raw_leave(&door.peer);
+        door.peer = raw_join(door.address, "raw" RAW_UUID, (uint64_t)link + 5);
+    }
+    send_request(&door, 9, "side", NULL, script_count);
+    answered_value(&door, 9, 1);
+    door_close(&door);
+}
+
 static void drain_here(void *context)
 {
     ((door_t *)context)->ingress.draining = true;
@@ -434,6 +492,7 @@ int main(void)
         cmocka_unit_test(test_ex55_a_full_lane_is_unavailable_for_a_peer),
         cmocka_unit_test(test_ex55_no_room_for_a_spot_is_told_to_a_peer),
         cmocka_unit_test(test_ex57_ex59_a_peer_cancels),
+        cmocka_unit_test(test_tr24_tr25_metadata_of_a_peer),
         cmocka_unit_test(test_draining_takes_nothing_new),
         cmocka_unit_test(test_the_answer_to_a_peer_that_left),
         cmocka_unit_test(test_calls_that_the_mesh_brings_back_here),

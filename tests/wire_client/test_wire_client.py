@@ -44,6 +44,8 @@ GOLDEN = {
     "reply": wire.Frame(wire.REPLY, payload=ADD_RES, reply_route_id=0x2A, packet_id=1),
     "request_inline": wire.Frame(wire.REQUEST, wire.call_envelope(COUNTER, "samples.counter.AddReq"), ADD_REQ,
                                  reply_route_id=0x2B, deadline_ms=2**31 - 1),
+    "request_metadata": wire.Frame(wire.REQUEST, wire.call_envelope(metadata={"tenant": "blue", "empty": ""}), ADD_REQ,
+                                   reply_route_id=0x2C, deadline_ms=5000, target_id=1, packet_id=1),
     "send_mixed": wire.Frame(wire.SEND, wire.call_envelope(Channel("prices")), packet_id=1),
     "reply_inline": wire.Frame(wire.REPLY, wire.call_envelope(packet="samples.counter.AddRes"), ADD_RES,
                                reply_route_id=0x2B),
@@ -99,6 +101,25 @@ class GoldenFrames(unittest.TestCase):
 
             for name in ("request_inline", "reply"):
                 self.assertEqual(wire.read_frame(read_exactly, 2**20).encode(), GOLDEN[name].encode())
+
+    def test_tr24_tr25_metadata(self):
+        def resolved(metadata, kind=wire.REQUEST):
+            envelope = wire.call_envelope(None if kind == wire.REPLY else COUNTER, "a.B", metadata)
+            frame = wire.Frame(kind, envelope)
+            wire.IncomingNames().resolve(frame)
+            return frame.metadata
+
+        self.assertEqual(resolved({}), {})
+        self.assertEqual(resolved({"a": "", "é": "line\n"}), {"a": "", "é": "line\n"})
+        self.assertEqual(len(resolved({"k": "v" * 1018})["k"]), 1018)
+        for wrong in ({"k": "v" * 1019}, {"": "v"}, {"k" * 256: ""}, {"k": "a\0b"}):
+            with self.assertRaises(FrameError):
+                resolved(wrong)
+        with self.assertRaises(FrameError):
+            resolved({"k": "v"}, wire.REPLY)
+        twice = wire.call_envelope(COUNTER, "a.B", {"k": "1"}) + wire.call_envelope(metadata={"k": "2"})
+        with self.assertRaises(FrameError):
+            wire.IncomingNames().resolve(wire.Frame(wire.REQUEST, twice))
 
     def test_tr19_tr22_reserved_bits(self):
         data = bytearray(GOLDEN["probe"].encode())

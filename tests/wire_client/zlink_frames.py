@@ -20,6 +20,7 @@ PREFIX = struct.Struct(">HBBIHBBIQII")
 MAGIC = 0x5A4C
 ENVELOPE_BYTES_MAX = 65535
 NAME_BYTES_MAX = 255
+METADATA_BYTES_MAX = 1024
 INT32_MAX = 2**31 - 1
 
 
@@ -72,6 +73,7 @@ class Frame:
         self.kind, self.flags, self.error, self.deadline_ms = kind, flags, error, deadline_ms
         self.reply_route_id, self.target_id, self.packet_id = reply_route_id, target_id, packet_id
         self.envelope, self.payload = envelope, payload
+        self.metadata = {}
 
     def __repr__(self):
         fields = ", ".join(f"{name}={getattr(self, name)}" for name in self.FIELDS)
@@ -178,7 +180,8 @@ def _check_texts(message):
         values = value if field.label == field.LABEL_REPEATED else [value]
         for item in values:
             if field.message_type is not None:
-                _check_texts(item)
+                if field.name != "metadata":  # any UTF-8 without NUL: see metadata_of
+                    _check_texts(item)
             elif field.cpp_type == field.CPPTYPE_STRING:
                 _needs(text_is_clean(item), f"bad text in {field.name}")
 
@@ -250,8 +253,10 @@ def announce_packet_frame(number, packet):
     return Frame(ANNOUNCE, pb.Announce(id=number, kind=2, packet=packet).SerializeToString())
 
 
-def call_envelope(target=None, packet=None):
+def call_envelope(target=None, packet=None, metadata=None):
     message = pb.Call(packet=packet or "")
+    for key, value in (metadata or {}).items():
+        message.metadata.add(key=key, value=value)
     if target is not None:
         _set_target(message, target)
     return message.SerializeToString()
@@ -259,6 +264,19 @@ def call_envelope(target=None, packet=None):
 
 def error_frame(reply_route_id, kind, text=""):
     return Frame(ERROR, pb.Failure(text=text).SerializeToString(), reply_route_id=reply_route_id, error=kind)
+
+
+def metadata_of(message):
+    """{key: value} of a Call, with its rules."""
+    found, size = {}, 2
+    for entry in message.metadata:
+        key, value = entry.key.encode(), entry.value.encode()
+        size += 3 + len(key) + len(value)
+        _needs(1 <= len(key) <= NAME_BYTES_MAX and size <= METADATA_BYTES_MAX, "metadata too long, or without a key")
+        _needs(b"\0" not in key + value, "metadata holds a NUL")
+        _needs(entry.key not in found, "metadata key stands twice")
+        found[entry.key] = entry.value
+    return found
 
 
 class IncomingNames:
@@ -287,8 +305,10 @@ class IncomingNames:
         return names[number - 1]
 
     def resolve(self, frame):
-        """(target, packet) of a REQUEST, SEND or REPLY."""
+        """(target, packet) of a REQUEST, SEND or REPLY; its metadata in frame.metadata."""
         message = parse(pb.Call, frame.envelope)
+        frame.metadata = metadata_of(message)
+        _needs(not frame.metadata or frame.kind != REPLY, "a reply with metadata")
         target, packet = target_of(message), message.packet or None
         open_target = frame.kind != REPLY and frame.target_id == 0
         _needs((target is not None) == open_target, "target missing or given twice")

@@ -378,14 +378,14 @@ class WireClient:
             frames.append(announcement(names[name], name))
         return names[name]
 
-    def _submit(self, kind, target, packet, payload, **fields):
+    def _submit(self, kind, target, packet, payload, metadata=None, **fields):
         with self._submitting:  # announcements must leave in their order
             if self.error is not None:
                 raise Unavailable(f"the link ended: {self.error}")
             frames = []
             target_id = self._number(self._targets, target, wire.announce_target_frame, frames)
             packet_id = self._number(self._packets, packet, wire.announce_packet_frame, frames)
-            envelope = wire.call_envelope(None if target_id else target, None if packet_id else packet)
+            envelope = wire.call_envelope(None if target_id else target, None if packet_id else packet, metadata)
             frames.append(wire.Frame(kind, envelope, payload, target_id=target_id, packet_id=packet_id, **fields))
             too_large = len(envelope) + len(payload) > self.peer.max_body_bytes
             try:
@@ -395,7 +395,7 @@ class WireClient:
         if too_large:
             raise CapacityExceeded("the node does not take a message this large")
 
-    def begin(self, target, packet, payload, timeout=5.0):
+    def begin(self, target, packet, payload, timeout=5.0, metadata=None):
         """Sends a request; the answer is a PendingReply."""
         deadline = time.monotonic() + timeout
         deadline_ms = min(max(1, int(timeout * 1000)), wire.INT32_MAX)
@@ -403,24 +403,24 @@ class WireClient:
             reply = PendingReply(self, next(self._routes), deadline)
             self._pending[reply.route] = reply
         try:
-            self._submit(wire.REQUEST, target, packet, payload, reply_route_id=reply.route, deadline_ms=deadline_ms)
+            self._submit(wire.REQUEST, target, packet, payload, metadata, reply_route_id=reply.route, deadline_ms=deadline_ms)
         except BaseException:
             with self._lock:
                 self._pending.pop(reply.route, None)
             raise
         return reply
 
-    def request(self, target, packet, payload, timeout=5.0, reply_packet=None):
+    def request(self, target, packet, payload, timeout=5.0, reply_packet=None, metadata=None):
         """The reply's payload; raises NotFound, Unavailable, DeadlineExceeded and so on."""
-        reply = self.begin(target, packet, payload, timeout)
+        reply = self.begin(target, packet, payload, timeout, metadata)
         result = reply.result()
         if reply_packet is not None and reply.packet != reply_packet:
             raise ProtocolError(f"the reply is a {reply.packet}, not a {reply_packet}")
         return result
 
-    def send(self, target, packet, payload):
+    def send(self, target, packet, payload, metadata=None):
         """One-way."""
-        self._submit(wire.SEND, target, packet, payload)
+        self._submit(wire.SEND, target, packet, payload, metadata)
 
     def forget(self, reply):
         """Nobody waits for it any more: tells the node, and drops what still comes."""
