@@ -9,6 +9,10 @@
  * that are no frame close the connection with a reason and nothing of them is delivered. At most 64 frames or 256 KiB
  * are handed over in a row, then the other connections have their turn.
  *
+ * Frames with more than ZLINK_FRAME_CHUNK_BYTES_MAX of body go in CHUNKs, which nobody above sees: small frames that
+ * are sent after such a one, in either direction, arrive before its end. A transfer that gets no chunk for 15 s, while
+ * this end takes what comes, ends the connection.
+ *
  * The connection is freed after `closed` returned. No event is called from inside a function of this header.
  */
 #ifndef ZLINK_NET_FRAME_CONNECTION_H
@@ -66,7 +70,8 @@ void zlink_frame_connection_set_peer_body_limit(zlink_frame_connection_t *connec
 zlink_status_t zlink_frame_connection_send(zlink_frame_connection_t *connection, const zlink_frame_prefix_t *prefix,
                                            const void *envelope, uint32_t envelope_bytes, const void *payload,
                                            uint32_t payload_bytes);
-/* The same, but a large payload may be sent from where it lies: see zlink_stream_write_held. */
+/* The same, but a large payload may be sent from where it lies: see zlink_stream_write_held. One that goes in CHUNKs
+ * is: then this is not bounded by the output limit, but by what the caller has in hold. */
 zlink_status_t zlink_frame_connection_send_held(zlink_frame_connection_t *connection,
                                                 const zlink_frame_prefix_t *prefix, const void *envelope,
                                                 uint32_t envelope_bytes, const void *payload, uint32_t payload_bytes,
@@ -74,6 +79,10 @@ zlink_status_t zlink_frame_connection_send_held(zlink_frame_connection_t *connec
 zlink_status_t zlink_frame_connection_send_forced(zlink_frame_connection_t *connection,
                                                   const zlink_frame_prefix_t *prefix, const void *envelope,
                                                   uint32_t envelope_bytes, const void *payload, uint32_t payload_bytes);
+
+/* The frame that was sent with `hold`, which is not released yet, is not wanted any more: what was not sent of it need
+ * not be. */
+void zlink_frame_connection_abandon(zlink_frame_connection_t *connection, const zlink_output_hold_t *hold);
 
 /* From `frame`, which then answers ZLINK_FRAME_TAKEN: keeps the payload without a copy. The memory that it lies in, to
  * be freed with zlink_free, or NULL: copy it (a small payload, or no memory). */

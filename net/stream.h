@@ -36,6 +36,8 @@ typedef struct zlink_stream_events {
     size_t (*bytes)(zlink_stream_t *stream, const uint8_t *data, size_t size);
     /* Outbound fell to half of its limit after a write was refused. May be NULL. */
     void (*drained)(zlink_stream_t *stream);
+    /* Outbound has come down to what zlink_stream_want_room() asked for. May be NULL. */
+    void (*room)(zlink_stream_t *stream);
     /* The peer will send nothing more. Bytes that came before it are still offered, then the stream closes by
      * itself. May be NULL. Not called where the stream ends in another way. */
     void (*ended)(zlink_stream_t *stream);
@@ -72,6 +74,17 @@ zlink_status_t zlink_stream_write_slices(zlink_stream_t *stream, const zlink_sli
  * `release` is set) are the stream's until it is called. Else everything was copied, or refused. `count` at least 1. */
 zlink_status_t zlink_stream_write_held(zlink_stream_t *stream, const zlink_slice_t *slices, unsigned count,
                                        zlink_output_hold_t *hold, bool *held);
+
+/* The same for a piece of something that was admitted elsewhere: up to the hard limit, as below. */
+zlink_status_t zlink_stream_write_held_forced(zlink_stream_t *stream, const zlink_slice_t *slices, unsigned count,
+                                              zlink_output_hold_t *hold, bool *held);
+
+/* May so many bytes be written, at once or in pieces as above, forced or not? The answer is that of the write. */
+zlink_status_t zlink_stream_admit(zlink_stream_t *stream, size_t size, bool forced);
+
+/* `room` is called once as soon as at most this many outbound bytes are left, at the end of this tick at the earliest.
+ */
+void zlink_stream_want_room(zlink_stream_t *stream, size_t outbound_bytes);
 
 /* For what must not wait: replies, control. Goes beyond the limit up to the hard limit; there the peer is too slow
  * to be kept and the stream is aborted (ZLINK_CAPACITY_EXCEEDED). */

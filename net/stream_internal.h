@@ -82,6 +82,8 @@ struct zlink_stream {
     bool send_armed;
     bool end_sealed;    /* close_notify was written */
     bool write_refused; /* `drained` is owed */
+    bool room_wanted;   /* `room` is owed, at … */
+    size_t room_bytes;  /* … so many outbound bytes */
 
     zlink_status_t end_status;
     bool end_decided;

@@ -74,36 +74,85 @@ zlink_status_t zlink_stream_write_slices(zlink_stream_t *stream, const zlink_sli
     return status == ZLINK_OK ? write_take(stream, slices, count, size) : status;
 }
 
-zlink_status_t zlink_stream_write_held(zlink_stream_t *stream, const zlink_slice_t *slices, unsigned count,
-                                       zlink_output_hold_t *hold, bool *held)
+static bool write_may_hold(const zlink_stream_t *stream, const zlink_slice_t *last)
+{
+    return stream->trust == NULL && last->size >= HOLD_BYTES_MIN;
+}
+
+/* The last slice stays where it is. */
+static zlink_status_t write_hold(zlink_stream_t *stream, const zlink_slice_t *slices, unsigned count,
+                                 zlink_output_hold_t *hold)
 {
     const zlink_slice_t *last = &slices[count - 1];
-    zlink_status_t status;
+    zlink_status_t status = write_take(stream, slices, count - 1, slices_size(slices, count - 1));
 
-    *held = false;
-    if (stream->trust != NULL || last->size < HOLD_BYTES_MIN)
-        return zlink_stream_write_slices(stream, slices, count);
-    status = write_admit(stream, slices_size(slices, count));
-    if (status == ZLINK_OK)
-        status = write_take(stream, slices, count - 1, slices_size(slices, count - 1));
     if (status == ZLINK_OK) {
         zlink_output_queue_hold(&stream->plain, hold, last->data, last->size);
         zlink_stream_settle_later(stream);
-        *held = true;
     }
     return status;
 }
 
-zlink_status_t zlink_stream_write_slices_forced(zlink_stream_t *stream, const zlink_slice_t *slices, unsigned count)
+zlink_status_t zlink_stream_write_held(zlink_stream_t *stream, const zlink_slice_t *slices, unsigned count,
+                                       zlink_output_hold_t *hold, bool *held)
 {
-    const size_t size = slices_size(slices, count);
+    zlink_status_t status;
+
+    *held = false;
+    if (!write_may_hold(stream, &slices[count - 1]))
+        return zlink_stream_write_slices(stream, slices, count);
+    status = write_admit(stream, slices_size(slices, count));
+    if (status == ZLINK_OK)
+        status = write_hold(stream, slices, count, hold);
+    *held = status == ZLINK_OK;
+    return status;
+}
+
+static zlink_status_t write_admit_forced(zlink_stream_t *stream, size_t size)
+{
     zlink_status_t status = write_check(stream);
 
     if (status == ZLINK_OK && zlink_stream_outbound_bytes(stream) + size > stream->limits.output_hard_bytes) {
         zlink_stream_abort(stream, ZLINK_CAPACITY_EXCEEDED, "the peer is too slow: the output limit is reached");
         status = ZLINK_CAPACITY_EXCEEDED;
     }
+    return status;
+}
+
+zlink_status_t zlink_stream_admit(zlink_stream_t *stream, size_t size, bool forced)
+{
+    return forced ? write_admit_forced(stream, size) : write_admit(stream, size);
+}
+
+zlink_status_t zlink_stream_write_held_forced(zlink_stream_t *stream, const zlink_slice_t *slices, unsigned count,
+                                              zlink_output_hold_t *hold, bool *held)
+{
+    zlink_status_t status;
+
+    *held = false;
+    if (!write_may_hold(stream, &slices[count - 1]))
+        return zlink_stream_write_slices_forced(stream, slices, count);
+    status = write_admit_forced(stream, slices_size(slices, count));
+    if (status == ZLINK_OK)
+        status = write_hold(stream, slices, count, hold);
+    *held = status == ZLINK_OK;
+    return status;
+}
+
+zlink_status_t zlink_stream_write_slices_forced(zlink_stream_t *stream, const zlink_slice_t *slices, unsigned count)
+{
+    const size_t size = slices_size(slices, count);
+    zlink_status_t status = write_admit_forced(stream, size);
+
     return status == ZLINK_OK ? write_take(stream, slices, count, size) : status;
+}
+
+void zlink_stream_want_room(zlink_stream_t *stream, size_t outbound_bytes)
+{
+    assert(zlink_reactor_is_current(stream->reactor));
+    stream->room_wanted = true;
+    stream->room_bytes = outbound_bytes;
+    zlink_stream_settle_later(stream);
 }
 
 zlink_status_t zlink_stream_write(zlink_stream_t *stream, const void *data, size_t size)
@@ -198,5 +247,11 @@ void zlink_stream_output_settle(zlink_stream_t *stream)
         stream->write_refused = false;
         if (stream->events->drained != NULL)
             stream->events->drained(stream);
+    }
+    if (stream->room_wanted && stream->state == ZLINK_STREAM_OPEN &&
+        zlink_stream_outbound_bytes(stream) <= stream->room_bytes) {
+        stream->room_wanted = false;
+        if (stream->events->room != NULL)
+            stream->events->room(stream);
     }
 }

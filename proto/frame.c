@@ -31,6 +31,7 @@ enum {
     MAY_ENVELOPE = 1 << 5,
     NEEDS_ENVELOPE = 1 << 6,
     MAY_PAYLOAD = 1 << 7,
+    IS_SHORT = 1 << 8, /* the body has at most ZLINK_FRAME_CHUNK_BYTES_MAX */
 };
 
 static const struct {
@@ -50,6 +51,7 @@ static const struct {
     [ZLINK_FRAME_REPLY] = {"REPLY", HAS_ROUTE | HAS_PACKET | MAY_ENVELOPE | MAY_PAYLOAD},
     [ZLINK_FRAME_ERROR] = {"ERROR", HAS_ROUTE | HAS_ERROR | MAY_ENVELOPE},
     [ZLINK_FRAME_CANCEL] = {"CANCEL", HAS_ROUTE},
+    [ZLINK_FRAME_CHUNK] = {"CHUNK", HAS_ROUTE | MAY_PAYLOAD | IS_SHORT},
 };
 
 /* Through memcpy, because a receive buffer promises no alignment. */
@@ -104,6 +106,8 @@ static const char *check_lengths(const zlink_frame_prefix_t *prefix, unsigned ru
         return "this kind needs an envelope";
     if (prefix->body_bytes > prefix->envelope_bytes && !(rules & MAY_PAYLOAD))
         return "this kind has no payload";
+    if ((rules & IS_SHORT) && prefix->body_bytes > ZLINK_FRAME_CHUNK_BYTES_MAX)
+        return "chunk over 65,536 bytes";
     return NULL;
 }
 

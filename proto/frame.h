@@ -27,6 +27,13 @@
  * is also the body limit of a connection that is not admitted yet. */
 #define ZLINK_FRAME_ENVELOPE_BYTES_MAX 65535u
 
+/* A REQUEST, SEND or REPLY with a longer body is sent as CHUNKs of at most this many bytes each, so that others' frames
+ * go between: all of their payloads make the whole frame, prefix included. At most ZLINK_FRAME_TRANSFERS_MAX such
+ * frames are on their way at a time in one direction of a connection, with bodies that together keep to the receiver's
+ * limit. */
+#define ZLINK_FRAME_CHUNK_BYTES_MAX 65536u
+#define ZLINK_FRAME_TRANSFERS_MAX   16u
+
 typedef enum zlink_frame_kind {
     ZLINK_FRAME_HELLO = 1, /* the dialer's first frame */
     ZLINK_FRAME_ADMIT,     /* the acceptor's yes */
@@ -40,9 +47,10 @@ typedef enum zlink_frame_kind {
     ZLINK_FRAME_REPLY,
     ZLINK_FRAME_ERROR,
     ZLINK_FRAME_CANCEL, /* the caller no longer waits for reply_route_id */
+    ZLINK_FRAME_CHUNK,  /* the next bytes of a frame that is too large to go in one piece */
 } zlink_frame_kind_t;
 
-#define ZLINK_FRAME_KIND_MAX  ZLINK_FRAME_CANCEL
+#define ZLINK_FRAME_KIND_MAX  ZLINK_FRAME_CHUNK
 #define ZLINK_FRAME_ERROR_MAX 12 /* published error kinds are 0..12 */
 
 typedef struct zlink_frame_prefix {
@@ -51,10 +59,11 @@ typedef struct zlink_frame_prefix {
     uint8_t kind;            /* zlink_frame_kind_t */
     uint8_t flags;           /* none is defined: 0 */
     uint8_t error;           /* ERROR: published error kind, 0..12; else 0 */
-    uint64_t reply_route_id; /* REQUEST, REPLY, ERROR, CANCEL, and the id of PROBE and PROBE_ACK: not 0; else 0 */
-    uint32_t deadline_ms;    /* REQUEST: what is left of the call's time, 1..INT32_MAX; else 0 */
-    uint32_t target_id;      /* REQUEST, SEND: announced target, 0 = named in the envelope; else 0 */
-    uint32_t packet_id;      /* REQUEST, SEND, REPLY: announced packet, 0 = named in the envelope; else 0 */
+    uint64_t
+        reply_route_id;   /* REQUEST, REPLY, ERROR, CANCEL, and the id of PROBE, PROBE_ACK and CHUNK: not 0; else 0 */
+    uint32_t deadline_ms; /* REQUEST: what is left of the call's time, 1..INT32_MAX; else 0 */
+    uint32_t target_id;   /* REQUEST, SEND: announced target, 0 = named in the envelope; else 0 */
+    uint32_t packet_id;   /* REQUEST, SEND, REPLY: announced packet, 0 = named in the envelope; else 0 */
 } zlink_frame_prefix_t;
 
 /* Writes the 32 bytes. The prefix must keep the rules above (asserted): a wrong one is this program's mistake. */

@@ -28,6 +28,7 @@ static const zlink_frame_prefix_t samples[] = {
     {.kind = ZLINK_FRAME_REPLY, .body_bytes = 2, .reply_route_id = 9, .packet_id = 0xfffffffe},
     {.kind = ZLINK_FRAME_ERROR, .error = 12, .reply_route_id = 9},
     {.kind = ZLINK_FRAME_CANCEL, .reply_route_id = 9},
+    {.kind = ZLINK_FRAME_CHUNK, .body_bytes = ZLINK_FRAME_CHUNK_BYTES_MAX, .reply_route_id = 9},
 };
 
 #define SAMPLES (sizeof(samples) / sizeof(samples[0]))
@@ -183,6 +184,7 @@ static void test_tr19_fields_that_a_kind_needs(void **state)
     REFUSED(ZLINK_FRAME_REPLY, prefix.reply_route_id = 0);
     REFUSED(ZLINK_FRAME_ERROR, prefix.reply_route_id = 0);
     REFUSED(ZLINK_FRAME_CANCEL, prefix.reply_route_id = 0);
+    REFUSED(ZLINK_FRAME_CHUNK, prefix.reply_route_id = 0);
     REFUSED(ZLINK_FRAME_REQUEST, prefix.deadline_ms = 0);
     REFUSED(ZLINK_FRAME_REQUEST, prefix.deadline_ms = (uint32_t)INT32_MAX + 1);
     REFUSED(ZLINK_FRAME_REQUEST, prefix.target_id = 0); /* no envelope that could name it */
@@ -207,6 +209,8 @@ static void test_tr22_lengths_that_do_not_fit_the_kind(void **state)
     REFUSED(ZLINK_FRAME_PROBE_ACK, prefix.body_bytes = 1);
     REFUSED(ZLINK_FRAME_CANCEL, prefix.body_bytes = prefix.envelope_bytes = 1);
     REFUSED(ZLINK_FRAME_ERROR, prefix.body_bytes = 1);
+    REFUSED(ZLINK_FRAME_CHUNK, prefix.envelope_bytes = 1);
+    REFUSED(ZLINK_FRAME_CHUNK, prefix.body_bytes++);
     REFUSED(ZLINK_FRAME_REQUEST, prefix.envelope_bytes = prefix.body_bytes + 1);
     REFUSED(ZLINK_FRAME_SEND, prefix.envelope_bytes = ZLINK_FRAME_ENVELOPE_BYTES_MAX + 1);
 }
