@@ -43,6 +43,7 @@ static void expire(zlink_timer_t *timer)
 
 static void unlist(zlink_deadline_scheduler_t *scheduler, zlink_deadline_t *deadline)
 {
+    assert(deadline->link);
     *deadline->link = deadline->next;
     if (deadline->next)
         deadline->next->link = deadline->link;

@@ -133,9 +133,10 @@ static unsigned gather(zlink_serial_execution_queue_t **link, zlink_serial_execu
 
 static zlink_serial_execution_queue_t *unlink_one(zlink_serial_execution_queue_t **link, unsigned index)
 {
-    while (index-- > 0)
+    for (; index > 0 && *link; index--)
         link = &(*link)->ready_next;
     zlink_serial_execution_queue_t *queue = *link;
+    assert(queue && "a pick is one of those that were counted");
     *link = queue->ready_next;
     return queue;
 }

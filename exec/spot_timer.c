@@ -240,6 +240,7 @@ static bool stop(zlink_spot_timers_t *timers, zlink_spot_timer_t **at)
 {
     zlink_spot_timer_t *timer = *at;
 
+    assert(timer);
     timer->started = false;
     disarm(timer);
     if (timer->on_its_way)
