@@ -19,7 +19,7 @@ static const char *assembly_refusal(const zlink_frame_assemblies_t *assemblies, 
 {
     if (prefix->kind != ZLINK_FRAME_REQUEST && prefix->kind != ZLINK_FRAME_SEND && prefix->kind != ZLINK_FRAME_REPLY)
         return "a frame in chunks that is no REQUEST, SEND or REPLY";
-    if (prefix->body_bytes <= ZLINK_FRAME_CHUNK_BYTES_MAX)
+    if (prefix->body_bytes <= ZLINK_FRAME_WHOLE_BYTES_MAX)
         return "a frame in chunks that would fit one";
     if (assemblies->count == ZLINK_FRAME_TRANSFERS_MAX || assemblies->bytes > max_body_bytes - prefix->body_bytes)
         return "more frames in chunks at a time than are allowed";

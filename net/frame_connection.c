@@ -69,7 +69,7 @@ static zlink_status_t frame_make(const zlink_frame_connection_t *connection, con
 
 static bool frame_is_large(const zlink_outbound_frame_t *frame)
 {
-    return frame->slices[1].size + frame->slices[2].size > ZLINK_FRAME_CHUNK_BYTES_MAX;
+    return frame->slices[1].size + frame->slices[2].size > ZLINK_FRAME_WHOLE_BYTES_MAX;
 }
 
 /* `hold` NULL: the payload is copied. */

@@ -9,7 +9,7 @@
  * that are no frame close the connection with a reason and nothing of them is delivered. At most 64 frames or 256 KiB
  * are handed over in a row, then the other connections have their turn.
  *
- * Frames with more than ZLINK_FRAME_CHUNK_BYTES_MAX of body go in CHUNKs, which nobody above sees: small frames that
+ * Frames with more than ZLINK_FRAME_WHOLE_BYTES_MAX of body go in CHUNKs, which nobody above sees: small frames that
  * are sent after such a one, in either direction, arrive before its end. A transfer that gets no chunk for 15 s, while
  * this end takes what comes, ends the connection.
  *

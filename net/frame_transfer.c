@@ -204,7 +204,7 @@ zlink_status_t zlink_frame_transfers_begin(zlink_frame_transfers_t *transfers, c
         memcpy(transfer->head + head_bytes, payload->data, copied_bytes);
         transfer->payload = transfer->head + head_bytes;
     }
-    assert(body_bytes_of(transfer) > ZLINK_FRAME_CHUNK_BYTES_MAX);
+    assert(body_bytes_of(transfer) > ZLINK_FRAME_WHOLE_BYTES_MAX);
     transfers->unsent_bytes += transfer->bytes;
     TAILQ_INSERT_TAIL(&transfers->queued, transfer, link);
     transfers_open_more(transfers);

@@ -27,11 +27,12 @@
  * is also the body limit of a connection that is not admitted yet. */
 #define ZLINK_FRAME_ENVELOPE_BYTES_MAX 65535u
 
-/* A REQUEST, SEND or REPLY with a longer body is sent as CHUNKs of at most this many bytes each, so that others' frames
- * go between: all of their payloads make the whole frame, prefix included. At most ZLINK_FRAME_TRANSFERS_MAX such
- * frames are on their way at a time in one direction of a connection, with bodies that together keep to the receiver's
- * limit. */
-#define ZLINK_FRAME_CHUNK_BYTES_MAX 65536u
+/* A REQUEST, SEND or REPLY with a longer body (than 64 KiB and a bit around them) is sent as CHUNKs, so that others'
+ * frames go between: all of their payloads make the whole frame, prefix included. At most ZLINK_FRAME_TRANSFERS_MAX
+ * such frames are on their way at a time in one direction of a connection, with bodies that together keep to the
+ * receiver's limit. */
+#define ZLINK_FRAME_WHOLE_BYTES_MAX 69632u
+#define ZLINK_FRAME_CHUNK_BYTES_MAX 65536u /* of the payload of each */
 #define ZLINK_FRAME_TRANSFERS_MAX   16u
 
 typedef enum zlink_frame_kind {

@@ -188,7 +188,7 @@ static void complete_on_reactor(zlink_mail_t *mail)
 {
     zlink_invocation_t *invocation = ZLINK_CONTAINER_OF(mail, zlink_invocation_t, mail);
     zlink_ingress_t *ingress = invocation->route;
-    zlink_call_answer_t answer = {invocation->handler->reply.packet, invocation->reply, invocation->reply_bytes};
+    zlink_call_answer_t answer = {invocation->handler->reply.packet, invocation->reply, invocation->reply_bytes, NULL};
     zlink_open_requests_remove(invocation);
     zlink_mesh_complete_local(ingress->mesh, invocation->route_id, invocation->status,
                               invocation->status == ZLINK_OK ? &answer : NULL);

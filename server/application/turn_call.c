@@ -8,6 +8,7 @@
 #include "base/admission_error.h"
 #include "base/container_of.h"
 #include "base/memory.h"
+#include "net/frame_connection.h"
 #include "server/application/cancellation.h"
 #include "server/application/channel_host.h"
 #include "server/application/spot_registry.h"
@@ -34,8 +35,9 @@ typedef struct zlink_turn_call_record {
     zlink_timer_t deadline;
     zlink_cancellation_entry_t cancellation;
     zlink_invocation_t *answered_by; /* of a local call: it holds the reply's bytes */
-    uint8_t *answer;                 /* of a remote one */
+    const uint8_t *answer;           /* of a remote one … */
     size_t answer_bytes;
+    void *answer_memory; /* … which lies in there */
 
     char name[ZLINK_NAME_BYTES_MAX + 1];
     char spot_id[ZLINK_NAME_BYTES_MAX + 1];
@@ -60,7 +62,7 @@ static void let_go(zlink_turn_call_record_t *call)
         return;
     if (call->answered_by)
         zlink_invocation_free(call->answered_by);
-    zlink_free(call->answer);
+    zlink_free(call->answer_memory);
     zlink_free(call);
 }
 
@@ -367,20 +369,31 @@ static zlink_status_t submit_here(zlink_turn_call_record_t *call, const zlink_ca
 
 /* ---- a call through the mesh ---- */
 
+/* A large answer is taken over as it lies. */
+static zlink_status_t keep_answer(zlink_turn_call_record_t *call, const zlink_call_answer_t *answer)
+{
+    size_t size = answer->payload_bytes;
+    call->answer_bytes = size;
+    if (answer->connection)
+        call->answer_memory = zlink_frame_connection_take_payload(answer->connection, answer->payload, size);
+    if (call->answer_memory) {
+        call->answer = answer->payload;
+        return ZLINK_OK;
+    }
+    call->answer = call->answer_memory = zlink_malloc(size + 1);
+    if (!call->answer_memory)
+        return ZLINK_CAPACITY_EXCEEDED;
+    if (size)
+        memcpy(call->answer_memory, answer->payload, size);
+    return ZLINK_OK;
+}
+
 static void completed_by_mesh(zlink_outbound_call_t *outbound, zlink_status_t status, const zlink_call_answer_t *answer)
 {
     zlink_turn_call_record_t *call = ZLINK_CONTAINER_OF(outbound, zlink_turn_call_record_t, outbound);
     if (status == ZLINK_OK && call->reply.message) {
-        if (strcmp(answer->packet, call->reply.type.packet) != 0) {
-            status = ZLINK_PROTOCOL_ERROR;
-        } else {
-            call->answer = zlink_malloc(answer->payload_bytes + 1);
-            call->answer_bytes = answer->payload_bytes;
-            if (!call->answer)
-                status = ZLINK_CAPACITY_EXCEEDED;
-            else if (answer->payload_bytes)
-                memcpy(call->answer, answer->payload, answer->payload_bytes);
-        }
+        bool fits = strcmp(answer->packet, call->reply.type.packet) == 0;
+        status = fits ? keep_answer(call, answer) : ZLINK_PROTOCOL_ERROR;
     }
     zlink_wait_complete(&call->wait, status);
 }

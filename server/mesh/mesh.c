@@ -123,6 +123,7 @@ static void post(zlink_mesh_t *mesh, zlink_outbound_call_t *call, zlink_send_gat
     call->gate = gate;
     call->reply_route_id = 0;
     call->waiting = false;
+    call->parked = false;
     call->over = false;
     call->timer = (zlink_timer_t){0};
     call->mail.deliver = submit;

@@ -106,7 +106,7 @@ static zlink_frame_verdict_t on_answer(zlink_link_end_t *end, const zlink_frame_
         return ZLINK_FRAME_TAKEN;
     }
     zlink_peer_link_forget(end->link, call);
-    zlink_call_answer_t answer = {names.packet, payload, payload_bytes};
+    zlink_call_answer_t answer = {names.packet, payload, payload_bytes, end->connection};
     zlink_mesh_complete(mesh, call, status, status == ZLINK_OK ? &answer : NULL);
     return ZLINK_FRAME_TAKEN;
 }

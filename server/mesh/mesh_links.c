@@ -26,6 +26,7 @@ zlink_peer_link_t *zlink_mesh_make_link(zlink_mesh_t *mesh, zlink_mesh_dialer_t 
     link->dialer = dialer;
     TAILQ_INIT(&link->calls);
     TAILQ_INIT(&link->waiting);
+    zlink_large_calls_init(&link->large);
     HASH_ADD(by_number, mesh->by_number, number, sizeof(link->number), link);
     if (!link->number) {
         zlink_free(link);
@@ -186,10 +187,12 @@ void zlink_mesh_link_ready(zlink_peer_link_t *link)
 static void end_calls(zlink_peer_link_t *link, zlink_status_t status)
 {
     zlink_outbound_call_t *call;
-    while ((call = TAILQ_FIRST(&link->calls)) != NULL || (call = TAILQ_FIRST(&link->waiting)) != NULL) {
+    while ((call = TAILQ_FIRST(&link->calls)) != NULL || (call = TAILQ_FIRST(&link->waiting)) != NULL ||
+           (call = zlink_large_calls_parked(&link->large)) != NULL) {
         zlink_peer_link_forget(link, call);
         zlink_mesh_complete(link->mesh, call, status, NULL);
     }
+    zlink_large_calls_close(&link->large);
 }
 
 /* An attempt to reach a configured address that came to nothing. One that gave way to another link is none. */

@@ -23,7 +23,9 @@
 typedef struct zlink_outbound_call zlink_outbound_call_t;
 typedef struct zlink_peer_link zlink_peer_link_t;
 typedef struct zlink_mesh zlink_mesh_t;
+typedef struct zlink_frame_connection zlink_frame_connection_t;
 typedef struct zlink_send_gate zlink_send_gate_t;
+typedef struct zlink_large_calls zlink_large_calls_t;
 
 typedef enum zlink_call_route {
     ZLINK_ROUTE_CHANNEL = 0, /* one ready member of the channel `name`, this node included */
@@ -37,6 +39,7 @@ typedef struct zlink_call_answer {
     const char *packet; /* name of the reply's packet; NULL unless the status is ZLINK_OK and it was a request */
     const uint8_t *payload;
     size_t payload_bytes;
+    zlink_frame_connection_t *connection; /* for zlink_frame_connection_take_payload; NULL: it did not come from one */
 } zlink_call_answer_t;
 
 typedef void (*zlink_call_completed_t)(zlink_outbound_call_t *call, zlink_status_t status,
@@ -78,6 +81,9 @@ struct zlink_outbound_call {
     zlink_mail_t cancel_mail;
     zlink_output_hold_t payload_hold;
     TAILQ_ENTRY(zlink_outbound_call) on_link;
+    bool parked;                     /* it waits in its link's large calls … */
+    zlink_large_calls_t *sending_on; /* … or its payload is on its way from there */
+    TAILQ_ENTRY(zlink_outbound_call) in_large;
 };
 
 TAILQ_HEAD(zlink_outbound_calls, zlink_outbound_call);

@@ -72,10 +72,13 @@ static zlink_status_t name_envelope(const zlink_outbound_call_t *call, bool targ
     return zlink_wire_call_encode(&names, bytes, capacity, size);
 }
 
-static void payload_sent(zlink_output_hold_t *hold)
+static void payload_sent(zlink_output_hold_t *hold);
+
+/* Bodies that may be on their way in chunks at a time. */
+static size_t large_bytes_max(const zlink_peer_link_t *link)
 {
-    zlink_outbound_call_t *call = ZLINK_CONTAINER_OF(hold, zlink_outbound_call_t, payload_hold);
-    call->release(call);
+    size_t own = link->mesh->options.max_body_bytes;
+    return link->peer.max_body_bytes < own ? link->peer.max_body_bytes : own;
 }
 
 static zlink_status_t send_frame(zlink_link_end_t *end, zlink_outbound_call_t *call, const zlink_frame_prefix_t *prefix,
@@ -89,8 +92,11 @@ static zlink_status_t send_frame(zlink_link_end_t *end, zlink_outbound_call_t *c
     zlink_status_t status =
         zlink_frame_connection_send_held(end->connection, prefix, envelope, (uint32_t)envelope_bytes, call->payload,
                                          (uint32_t)call->payload_bytes, &call->payload_hold, &held);
-    if (held)
+    if (held) {
         call->hold(call);
+        if (zlink_large_calls_is(call))
+            zlink_large_calls_send(&end->link->large, call);
+    }
     return status;
 }
 
@@ -123,14 +129,20 @@ static zlink_status_t send_call(zlink_peer_link_t *link, zlink_outbound_call_t *
 
 void zlink_peer_link_forget(zlink_peer_link_t *link, zlink_outbound_call_t *call)
 {
+    zlink_link_end_t *end = link->ends[ZLINK_CONNECTION_APPLICATION];
     assert(call->link == link);
     if (call->waiting) {
-        TAILQ_REMOVE(&link->waiting, call, on_link);
+        if (call->parked)
+            zlink_large_calls_remove(&link->large, call);
+        else
+            TAILQ_REMOVE(&link->waiting, call, on_link);
         if (!call->gate)
             link->waiting_count--;
         call->waiting = false;
     } else {
         TAILQ_REMOVE(&link->calls, call, on_link);
+        if (call->sending_on && end && end->connection) /* what is not sent yet is for nobody */
+            zlink_frame_connection_abandon(end->connection, &call->payload_hold);
     }
     call->link = NULL;
 }
@@ -175,7 +187,8 @@ void zlink_peer_link_submit(zlink_peer_link_t *link, zlink_outbound_call_t *call
     /* First come, first served: nobody overtakes calls that wait for room. The first of them tries again now: where it
      * was memory that was missing, no `drained` will come. */
     zlink_peer_link_drained(link);
-    if (TAILQ_EMPTY(&link->waiting) && try_submit(link, call))
+    bool park = TAILQ_EMPTY(&link->waiting) && zlink_large_calls_hold_up(&link->large, call, large_bytes_max(link));
+    if (TAILQ_EMPTY(&link->waiting) && !park && try_submit(link, call))
         return;
     if (link->waiting_count == ZLINK_LINK_WAITING_MAX && !call->gate) {
         zlink_admission_error_t error = zlink_admission_error(
@@ -190,15 +203,48 @@ void zlink_peer_link_submit(zlink_peer_link_t *link, zlink_outbound_call_t *call
     call->waiting = true;
     if (!call->gate) /* a gate has bounded its messages already */
         link->waiting_count++;
-    TAILQ_INSERT_TAIL(&link->waiting, call, on_link);
+    if (park)
+        zlink_large_calls_park(&link->large, call);
+    else
+        TAILQ_INSERT_TAIL(&link->waiting, call, on_link);
 }
 
 void zlink_peer_link_drained(zlink_peer_link_t *link)
 {
     zlink_outbound_call_t *call;
-    while (link->state == ZLINK_LINK_READY && (call = TAILQ_FIRST(&link->waiting)) != NULL)
-        if (!try_submit(link, call))
+    while (link->state == ZLINK_LINK_READY && (call = TAILQ_FIRST(&link->waiting)) != NULL) {
+        if (zlink_large_calls_hold_up(&link->large, call, large_bytes_max(link))) {
+            TAILQ_REMOVE(&link->waiting, call, on_link);
+            zlink_large_calls_park(&link->large, call);
+        } else if (!try_submit(link, call)) {
             return;
+        }
+    }
+}
+
+/* Whoever has waited for the end of a large payload goes where it would have gone without: out, or to the end of those
+ * that wait for room. */
+static void large_go_on(zlink_peer_link_t *link)
+{
+    zlink_outbound_call_t *call;
+    while (link->state == ZLINK_LINK_READY &&
+           (call = zlink_large_calls_next(&link->large, large_bytes_max(link))) != NULL) {
+        zlink_large_calls_remove(&link->large, call);
+        TAILQ_INSERT_TAIL(&link->waiting, call, on_link);
+        if (TAILQ_FIRST(&link->waiting) == call)
+            try_submit(link, call);
+    }
+}
+
+static void payload_sent(zlink_output_hold_t *hold)
+{
+    zlink_outbound_call_t *call = ZLINK_CONTAINER_OF(hold, zlink_outbound_call_t, payload_hold);
+    zlink_large_calls_t *large = call->sending_on;
+    if (large)
+        zlink_large_calls_remove(large, call);
+    call->release(call);
+    if (large)
+        large_go_on(ZLINK_CONTAINER_OF(large, zlink_peer_link_t, large));
 }
 
 static void send_error(zlink_link_end_t *end, uint64_t reply_route_id, zlink_status_t status)

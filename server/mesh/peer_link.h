@@ -23,6 +23,7 @@
 #include "net/frame_connection.h"
 #include "proto/name_table.h"
 #include "proto/wire.h"
+#include "server/mesh/large_calls.h"
 #include "server/mesh/outbound_call.h"
 
 typedef struct zlink_mesh_dialer zlink_mesh_dialer_t;
@@ -65,7 +66,8 @@ struct zlink_peer_link {
 
     struct zlink_outbound_calls calls;   /* registered, submitted, not answered */
     struct zlink_outbound_calls waiting; /* for room in the Application connection's output */
-    uint32_t waiting_count;              /* of those, the ones that came through no send gate */
+    zlink_large_calls_t large;           /* what goes in chunks, and what waits for that */
+    uint32_t waiting_count;              /* of those that wait, the ones that came through no send gate */
 
     UT_hash_handle by_number;
     TAILQ_ENTRY(zlink_peer_link) in_mesh;

@@ -364,7 +364,7 @@ def test_tr45_callers_deadline(mesh):
 
 
 # A request whose time is over before its turn comes is not run.
-def test_expired_request_is_not_run(mesh):
+def test_ex59_a_request_that_was_given_up_is_not_run(mesh):
     node, hand, client = one_node(mesh)
     holder = client.start(probe("busy"), wait("A", pb.ASYNC))
     call = hand.take("A")
@@ -373,7 +373,7 @@ def test_expired_request_is_not_run(mesh):
     call.reply()
     holder.result()
     equal(log_of(client, probe("busy")), "A+ A-", "the order")
-    equal(node.counter("zlink.handlers.expired"), 1, "expired requests")
+    equal(node.counter("zlink.handlers.cancelled"), 1, "requests that their client has cancelled")
 
 
 # The hand is gone in mid-wait: Unavailable, at once.

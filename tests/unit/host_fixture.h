@@ -157,7 +157,7 @@ typedef struct host_fixture {
 static inline void away_answer(host_fixture_t *fixture, away_habit_t habit, zlink_outbound_call_t *call)
 {
     uint8_t bytes[64] = {0x08, 42}; /* value: 42 */
-    zlink_call_answer_t answer = {"tests.host.RunRes", bytes, 2};
+    zlink_call_answer_t answer = {"tests.host.RunRes", bytes, 2, NULL};
 
     switch (habit) {
     case AWAY_ANSWERS_WITH_ANOTHER_TYPE:

@@ -99,7 +99,7 @@ static inline zlink_frame_verdict_t node_arrived(void *context, const zlink_mesh
 static inline void node_picked_local(void *context, zlink_outbound_call_t *call)
 {
     node_t *node = context;
-    const zlink_call_answer_t answer = {"tests.Local", call->payload, call->payload_bytes};
+    const zlink_call_answer_t answer = {"tests.Local", call->payload, call->payload_bytes, NULL};
 
     atomic_fetch_add(&node->picked, 1);
     if (call->one_way)

@@ -34,6 +34,7 @@ target_compile_definitions(test_catalogue PRIVATE ZLINK_TESTS_MODULES="${unit_mo
 zlink_unit_test(log_api zlink_server)
 zlink_unit_test(mesh zlink_mesh)
 zlink_unit_test(mesh_cancel zlink_mesh)
+zlink_unit_test(mesh_large zlink_mesh)
 zlink_unit_test(mesh_memory zlink_mesh)
 zlink_unit_test(mesh_roles zlink_mesh)
 zlink_unit_test(mesh_weights zlink_mesh)

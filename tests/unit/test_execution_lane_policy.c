@@ -17,12 +17,9 @@ typedef struct field {
     }
 
 static const field_t must_be_positive[] = {
-    FIELD(application_message_capacity, false, 15728639),
-    FIELD(application_byte_capacity, true, UINT64_C(1) << 37),
-    FIELD(lifecycle_message_capacity, false, 15728639),
-    FIELD(lifecycle_byte_capacity, true, UINT64_C(1) << 37),
-    FIELD(lifecycle_burst_limit, false, UINT32_MAX),
-    FIELD(owner_time_budget_ms, false, UINT32_MAX),
+    FIELD(application_message_capacity, false, 15728639), FIELD(application_byte_capacity, true, UINT64_C(1) << 37),
+    FIELD(lifecycle_message_capacity, false, 15728639),   FIELD(lifecycle_byte_capacity, true, UINT64_C(1) << 37),
+    FIELD(lifecycle_burst_limit, false, UINT32_MAX),      FIELD(owner_time_budget_ms, false, UINT32_MAX),
 };
 
 #define FIELDS (sizeof(must_be_positive) / sizeof(must_be_positive[0]))
@@ -80,7 +77,8 @@ static void test_ex94_what_does_not_fit_is_refused_by_name(void **state)
     }
 }
 
-/* EX-94: the fixed cost is the one value that may be 0. It is bounded, because member Actors' turns reserve it unasked. */
+/* EX-94: the fixed cost is the one value that may be 0. It is bounded, because member Actors' turns reserve it unasked.
+ */
 static void test_ex94_a_fixed_cost_of_zero_is_allowed(void **state)
 {
     zlink_execution_lane_policy_t policy = zlink_execution_lane_policy_default;

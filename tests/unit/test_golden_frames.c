@@ -231,6 +231,18 @@ static void build_error_plain(bytes_t *frame)
     build_bare(frame, ZLINK_FRAME_ERROR, 0x2a); /* error kind 0: NotFound */
 }
 
+static void build_chunk(bytes_t *frame)
+{
+    const zlink_frame_prefix_t prefix = {.kind = ZLINK_FRAME_CHUNK, .reply_route_id = 1};
+
+    finish(frame, prefix, NULL, 0, ADD_REQ, sizeof(ADD_REQ) - 1);
+}
+
+static void build_chunk_end(bytes_t *frame)
+{
+    build_bare(frame, ZLINK_FRAME_CHUNK, 1);
+}
+
 static void build_cancel(bytes_t *frame)
 {
     build_bare(frame, ZLINK_FRAME_CANCEL, 0x2a);
@@ -269,6 +281,8 @@ static const struct {
     {"error", build_error},
     {"error_plain", build_error_plain},
     {"cancel", build_cancel},
+    {"chunk", build_chunk},
+    {"chunk_end", build_chunk_end},
     {"probe", build_probe},
     {"probe_ack", build_probe_ack},
 };

@@ -52,6 +52,8 @@ GOLDEN = {
     "error": wire.error_frame(0x2A, 5, "queue full"),
     "error_plain": wire.Frame(wire.ERROR, reply_route_id=0x2A),
     "cancel": wire.Frame(wire.CANCEL, reply_route_id=0x2A),
+    "chunk": wire.Frame(wire.CHUNK, payload=ADD_REQ, reply_route_id=1),
+    "chunk_end": wire.Frame(wire.CHUNK, reply_route_id=1),
     "probe": wire.Frame(wire.PROBE, reply_route_id=0x0102030405060708),
     "probe_ack": wire.Frame(wire.PROBE_ACK, reply_route_id=0x0102030405060708),
 }

@@ -12,7 +12,7 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-HELLO, ADMIT, REJECT, UPDATE, ANNOUNCE, PROBE, PROBE_ACK, REQUEST, SEND, REPLY, ERROR, CANCEL = range(1, 13)
+HELLO, ADMIT, REJECT, UPDATE, ANNOUNCE, PROBE, PROBE_ACK, REQUEST, SEND, REPLY, ERROR, CANCEL, CHUNK = range(1, 14)
 APPLICATION, COMPLETION = 0, 1
 ROLE_CLIENT, ROLE_SERVER = 1, 2
 
@@ -21,6 +21,7 @@ MAGIC = 0x5A4C
 ENVELOPE_BYTES_MAX = 65535
 NAME_BYTES_MAX = 255
 METADATA_BYTES_MAX = 1024
+WHOLE_BYTES_MAX, CHUNK_BYTES_MAX, TRANSFERS_MAX = 69632, 65536, 16
 INT32_MAX = 2**31 - 1
 
 
@@ -86,9 +87,9 @@ class Frame:
                            self.deadline_ms, self.reply_route_id, self.target_id, self.packet_id) + body
 
     def check(self):
-        routed = self.kind in (PROBE, PROBE_ACK, REQUEST, REPLY, ERROR, CANCEL)
+        routed = self.kind in (PROBE, PROBE_ACK, REQUEST, REPLY, ERROR, CANCEL, CHUNK)
         call = self.kind in (REQUEST, SEND)
-        _needs(HELLO <= self.kind <= CANCEL, "unknown kind")
+        _needs(HELLO <= self.kind <= CHUNK, "unknown kind")
         _needs(self.flags == 0, "reserved flag set")
         _needs(self.error <= (12 if self.kind == ERROR else 0), "bad error kind")
         _needs((self.reply_route_id != 0) == routed, "bad reply_route_id")
@@ -98,8 +99,9 @@ class Frame:
             _needs(self.deadline_ms == 0, "bad deadline_ms")
         _needs(call or self.target_id == 0, "bad target_id")
         _needs(call or self.kind == REPLY or self.packet_id == 0, "bad packet_id")
-        _needs(not self.payload or call or self.kind == REPLY, "payload")
-        _needs(not self.envelope or self.kind not in (PROBE, PROBE_ACK, CANCEL), "envelope")
+        _needs(not self.payload or call or self.kind in (REPLY, CHUNK), "payload")
+        _needs(self.kind != CHUNK or len(self.payload) <= CHUNK_BYTES_MAX, "chunk too long")
+        _needs(not self.envelope or self.kind not in (PROBE, PROBE_ACK, CANCEL, CHUNK), "envelope")
         _needs(self.envelope or self.kind > ANNOUNCE, "no envelope")
         names_missing = (call and self.target_id == 0) or ((call or self.kind == REPLY) and self.packet_id == 0)
         _needs(self.envelope or not names_missing, "no envelope for a name")
@@ -116,6 +118,43 @@ def read_frame(read_exactly, max_body_bytes):
     body = read_exactly(body_bytes)
     return Frame(kind, body[:envelope_bytes], body[envelope_bytes:], flags=flags, error=error, deadline_ms=deadline_ms,
                  reply_route_id=reply_route_id, target_id=target_id, packet_id=packet_id).check()
+
+
+def chunks_of(frame, number):
+    """The frames in which it goes: itself, or CHUNKs with that number where its body is long."""
+    data = frame.encode()
+    if len(data) - PREFIX.size <= WHOLE_BYTES_MAX:
+        return [frame]
+    return [Frame(CHUNK, payload=data[at:at + CHUNK_BYTES_MAX], reply_route_id=number)
+            for at in range(0, len(data), CHUNK_BYTES_MAX)]
+
+
+class Assemblies:
+    """What comes in CHUNKs, until it is whole."""
+
+    def __init__(self):
+        self._open = {}
+
+    def add(self, frame, max_body_bytes):
+        """The whole frame, or None: not yet."""
+        number, data = frame.reply_route_id, frame.payload
+        if number not in self._open:
+            _needs(len(data) > PREFIX.size, "a first chunk without its frame's prefix and more")
+            kind, body_bytes = data[3], int.from_bytes(data[4:8], "big")
+            _needs(kind in (REQUEST, SEND, REPLY) and body_bytes > WHOLE_BYTES_MAX, "a frame that does not go in chunks")
+            _needs(len(self._open) < TRANSFERS_MAX, "too many frames in chunks")
+            _needs(body_bytes + sum(size for size, _ in self._open.values()) <= max_body_bytes, "too much in chunks")
+            self._open[number] = body_bytes, bytearray()
+        elif not data:  # given up
+            del self._open[number]
+            return None
+        body_bytes, whole = self._open[number]
+        whole += data
+        _needs(len(whole) <= PREFIX.size + body_bytes, "more chunks than the frame has bytes")
+        if len(whole) < PREFIX.size + body_bytes:
+            return None
+        del self._open[number]
+        return frame_of(bytes(whole), max_body_bytes)
 
 
 def frame_of(data, max_body_bytes=2**31 - 1):

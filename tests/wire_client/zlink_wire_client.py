@@ -89,6 +89,9 @@ class FrameConnection:
         self.max_body_bytes = max_body_bytes
         self.timeout = timeout  # of each wait; None = for ever
         self.incoming = wire.IncomingNames()
+        self.chunks_received = 0
+        self._assemblies = wire.Assemblies()
+        self._transfers = itertools.count(1)
         self.probes_answered = 0
         self._acked = set()
         self._acknowledged = threading.Condition()
@@ -123,7 +126,7 @@ class FrameConnection:
         return b"".join(parts)
 
     def receive(self):
-        """The next frame that is not about liveness."""
+        """The next whole frame that is not about liveness."""
         while True:
             frame = wire.read_frame(self._read_exactly, self.max_body_bytes)
             if frame.kind == wire.PROBE:
@@ -133,11 +136,18 @@ class FrameConnection:
                 with self._acknowledged:
                     self._acked.add(frame.reply_route_id)
                     self._acknowledged.notify_all()
+            elif frame.kind == wire.CHUNK:
+                self.chunks_received += 1
+                whole = self._assemblies.add(frame, self.max_body_bytes)
+                if whole is not None:
+                    return whole
             else:
                 return frame
 
     def send(self, *frames):
-        self.send_raw(b"".join(frame.encode() for frame in frames))
+        for frame in frames:
+            for piece in wire.chunks_of(frame, next(self._transfers)):  # others' frames may go between
+                self.send_raw(piece.encode())
 
     def send_raw(self, data):
         with self._sending:
