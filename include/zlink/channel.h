@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <zlink/filter.h>
 #include <zlink/handler.h>
 
 #ifdef __cplusplus
@@ -28,6 +29,7 @@ typedef struct zlink_channel_type {
     void (*on_closing)(zlink_turn_t *turn, void *self); /* optional; the channel's last turn */
 
     const zlink_handler_t *handlers; /* ends with ZLINK_HANDLERS_END */
+    const zlink_filter_t *filters;   /* optional; before each of the handlers; ends with ZLINK_FILTERS_END */
 } zlink_channel_type_t;
 
 /* What this node weighs in `channel` from now on, 0 (no new calls) to 10000, as `zlinkctl weight` would say it: for

@@ -13,6 +13,7 @@
 
 #include <stddef.h>
 
+#include <zlink/filter.h>
 #include <zlink/handler.h>
 
 #ifdef __cplusplus
@@ -22,6 +23,7 @@ extern "C" {
 typedef struct zlink_node_handlers {
     size_t state_size;               /* bytes of zeroed state for these handlers: `self`; lives as long as the node */
     const zlink_handler_t *handlers; /* ends with ZLINK_HANDLERS_END */
+    const zlink_filter_t *filters;   /* optional; before each of these handlers; ends with ZLINK_FILTERS_END */
 } zlink_node_handlers_t;
 
 #ifdef __cplusplus

@@ -28,6 +28,9 @@ ZLINK_API const char *zlink_turn_owner_name(const zlink_turn_t *turn);
 /* The node id of the caller ("b-6f2c…"), or this node's own for a local call. */
 ZLINK_API const char *zlink_turn_source(const zlink_turn_t *turn);
 
+/* The packet name of the message that this turn handles; "" in a lifecycle callback or a timer's tick. */
+ZLINK_API const char *zlink_turn_packet(const zlink_turn_t *turn);
+
 /* The name of the mesh that this node belongs to. */
 ZLINK_API const char *zlink_turn_mesh(const zlink_turn_t *turn);
 

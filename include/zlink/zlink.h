@@ -8,6 +8,7 @@
 #include <zlink/call_options.h>
 #include <zlink/cancellation.h>
 #include <zlink/channel.h>
+#include <zlink/filter.h>
 #include <zlink/handler.h>
 #include <zlink/log.h>
 #include <zlink/message.h>

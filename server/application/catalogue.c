@@ -114,6 +114,14 @@ static const char *row_problem(const zlink_handler_t *row)
     return problem;
 }
 
+static const char *filters_problem(const zlink_filter_t *filters)
+{
+    for (size_t count = 0; filters && filters[count].function; count++)
+        if (count == ZLINK_CATALOGUE_FILTERS_MAX)
+            return "more than 64 filters, or no ZLINK_FILTERS_END";
+    return NULL;
+}
+
 /* Returns the problem, or NULL with the table made. */
 static const char *sort_handlers(const zlink_handler_t *rows, zlink_handler_table_t *table)
 {
@@ -194,6 +202,8 @@ void zlink_module_add_channel(zlink_module_t *module, const zlink_channel_type_t
 
     zlink_catalogue_channel_t *entry = &catalogue->channels[catalogue->channel_count];
     if (!problem)
+        problem = filters_problem(type->filters);
+    if (!problem)
         problem = sort_handlers(type->handlers, &entry->handlers);
     if (problem) {
         refuse(module, "channel", type->name, problem);
@@ -227,6 +237,8 @@ void zlink_module_add_node_handlers(zlink_module_t *module, const zlink_node_han
     else if (catalogue->node_handlers_count == ZLINK_CATALOGUE_NODE_MAX)
         problem = "more than 256 registrations";
     else
+        problem = filters_problem(handlers->filters);
+    if (!problem)
         problem = sort_handlers(handlers->handlers, &table);
     const zlink_handler_t *twice = problem ? NULL : handled_already(catalogue, &table);
     if (twice) {

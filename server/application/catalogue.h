@@ -20,6 +20,7 @@
 #define ZLINK_CATALOGUE_TYPES_MAX    256  /* of each kind, in one node */
 #define ZLINK_CATALOGUE_NODE_MAX     256  /* registrations of node handlers */
 #define ZLINK_CATALOGUE_HANDLERS_MAX 1024 /* of one type */
+#define ZLINK_CATALOGUE_FILTERS_MAX  64   /* of one type */
 #define ZLINK_NAME_BYTES_MAX         255  /* ChannelName, Spot type, Spot id */
 
 /* One registered type with its handlers in an order that can be searched. */

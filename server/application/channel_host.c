@@ -104,6 +104,7 @@ zlink_status_t zlink_channel_host_execute(zlink_channel_host_t *channel, zlink_i
 {
     invocation->channel = channel;
     invocation->self = channel->self;
+    invocation->filters = channel->channel->type->filters;
     zlink_application_host_accepted(channel->host);
     zlink_status_t status =
         zlink_channel_serial_executor_execute_channel(&channel->executor, &invocation->turn, invocation->payload_bytes);

@@ -12,6 +12,7 @@
 #include "server/application/application_host.h"
 #include "server/application/channel_host.h"
 #include "server/application/dispatch_error.h"
+#include "server/application/filter_chain.h"
 #include "server/application/spot.h"
 
 ZLINK_COUNTER_DEFINE(handled, ZLINK_COUNTER, "zlink.handlers.completed", "Handlers that ended, whatever their status");
@@ -76,11 +77,26 @@ static bool decode_request(zlink_invocation_t *invocation)
     return false;
 }
 
-/* The turn: decode, give the permit back right before the handler's first instruction, run it. */
+/* Decode, give the permit back right before the handler's first instruction, run it. */
+static zlink_status_t decode_and_run(zlink_invocation_t *invocation)
+{
+    const zlink_handler_t *handler = invocation->handler;
+    zlink_turn_t *turn = &invocation->turn;
+
+    if (!decode_request(invocation))
+        return ZLINK_PROTOCOL_ERROR;
+    give_back_permit(invocation);
+    if (handler->kind == ZLINK_HANDLER_SEND)
+        return ((send_handler_t)handler->function)(turn, invocation->self, invocation->request_message);
+    memset(invocation->reply_message, 0, handler->reply.size);
+    return ((request_handler_t)handler->function)(turn, invocation->self, invocation->request_message,
+                                                  invocation->reply_message);
+}
+
+/* The turn. */
 static zlink_status_t run_handler(zlink_turn_t *turn)
 {
     zlink_invocation_t *invocation = zlink_invocation_of(turn);
-    const zlink_handler_t *handler = invocation->handler;
 
     if (invocation->unwanted && atomic_load_explicit(invocation->unwanted, memory_order_acquire)) {
         zlink_counter_add(&dropped, 1);
@@ -96,14 +112,10 @@ static zlink_status_t run_handler(zlink_turn_t *turn)
         zlink_counter_add(&expired, 1);
         return ZLINK_DEADLINE_EXCEEDED;
     }
-    if (!decode_request(invocation))
-        return ZLINK_PROTOCOL_ERROR;
-    give_back_permit(invocation);
-    if (handler->kind == ZLINK_HANDLER_SEND)
-        return ((send_handler_t)handler->function)(turn, invocation->self, invocation->request_message);
-    memset(invocation->reply_message, 0, handler->reply.size);
-    return ((request_handler_t)handler->function)(turn, invocation->self, invocation->request_message,
-                                                  invocation->reply_message);
+    if (!invocation->filters)
+        return decode_and_run(invocation);
+    give_back_permit(invocation); /* user code begins with the first filter */
+    return zlink_filter_chain_run(invocation, invocation->filters, decode_and_run);
 }
 
 static zlink_status_t run_callback(zlink_turn_t *turn)

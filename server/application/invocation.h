@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include <zlink/filter.h>
 #include <zlink/handler.h>
 
 #include "exec/turn.h"
@@ -45,6 +46,7 @@ struct zlink_invocation {
     void *self;                    /* the owner's state */
 
     const zlink_handler_t *handler; /* NULL for a lifecycle callback */
+    const zlink_filter_t *filters;  /* before it; NULL: none */
     zlink_invocation_callback_t callback;
     const uint8_t *payload;
     size_t payload_bytes;

@@ -50,6 +50,7 @@ zlink_status_t zlink_node_host_execute(zlink_node_host_t *node, size_t at, zlink
     zlink_application_host_t *host = node->queue.host;
     invocation->channel = &node->queue;
     invocation->self = node->states[at];
+    invocation->filters = host->catalogue->node_handlers[at].registered->filters;
     zlink_application_host_accepted(host);
     zlink_status_t status = zlink_channel_serial_executor_execute_channel(&node->queue.executor, &invocation->turn,
                                                                           invocation->payload_bytes);

@@ -28,6 +28,12 @@ const char *zlink_turn_source(const zlink_turn_t *turn)
     return zlink_invocation_of(turn)->source;
 }
 
+const char *zlink_turn_packet(const zlink_turn_t *turn)
+{
+    const zlink_invocation_t *invocation = zlink_invocation_of(turn);
+    return invocation->handler ? invocation->handler->request.packet : "";
+}
+
 int32_t zlink_turn_remaining_ms(const zlink_turn_t *turn)
 {
     const zlink_invocation_t *invocation = zlink_invocation_of(turn);

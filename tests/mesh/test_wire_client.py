@@ -102,6 +102,40 @@ def test_tr21_one_byte_per_record(mesh):
     link.close()
 
 
+# A large request that comes in chunks holds back nobody: what is sent between them is answered first. One that was given
+# up is never answered, and its number is free again.
+def test_tr21_small_requests_go_between_chunks(mesh):
+    node = mesh.node("a", transport=PLAIN)
+    link = RawLink(node)
+    call = wire.call_envelope(probe("x"), "tests.mesh.PingReq")
+    padding = b"\xa2\x06" + b"\xc0\xcf\x24" + b"x" * 600000  # field 100, which no handler knows
+
+    def request(route, payload):
+        return wire.Frame(wire.REQUEST, call, payload, reply_route_id=route, deadline_ms=20000)
+
+    def answered():
+        while True:
+            frame = link.completion.receive()
+            if frame.kind in (wire.REPLY, wire.ERROR):
+                return frame.kind, frame.reply_route_id
+
+    large = wire.chunks_of(request(1, pb.PingReq(tag="large").SerializeToString() + padding), 5)
+    lost = wire.chunks_of(request(2, padding), 6)
+    check(len(large) == 10, "the number of chunks")
+    link.application.send(large[0])
+    link.application.send(*lost[:3])
+    for piece in large[1:-1]:
+        link.application.send(piece)
+    link.application.send(request(3, b""))
+    equal(answered(), (wire.REPLY, 3), "the small request's answer")
+    link.application.send(wire.Frame(wire.CHUNK, reply_route_id=6))
+    link.application.send(large[-1])
+    equal(answered(), (wire.REPLY, 1), "the large request's answer")
+    link.application.send(*wire.chunks_of(request(4, padding), 6))
+    equal(answered(), (wire.REPLY, 4), "the answer to the next with that number")
+    link.close()
+
+
 def frames_of_every_kind(link):
     """(lane, frame): one of each kind that a client may send, and of those that it may not."""
     call = wire.call_envelope(probe("x"), "tests.mesh.PingReq")

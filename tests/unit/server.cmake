@@ -43,7 +43,7 @@ zlink_unit_test(mesh_dialled zlink_mesh)
 zlink_unit_test(mesh_room zlink_mesh)
 zlink_unit_test(mesh_tls zlink_mesh zlink_ctl)
 
-foreach(name application_host call_metadata cancellation ingress node_handlers turn_call turn_call_ends work_api)
+foreach(name application_host call_metadata cancellation filters ingress node_handlers turn_call turn_call_ends work_api)
   zlink_unit_test(${name} zlink_server)
   zlink_proto_messages(test_${name} PROTO ${CMAKE_CURRENT_SOURCE_DIR}/messages/host.proto)
 endforeach()

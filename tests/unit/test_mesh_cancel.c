@@ -70,6 +70,25 @@ static void test_ex59_cancelled_before_it_was_sent(void **state)
     pair_stop(&pair);
 }
 
+/* EX-59: the same where this node would have picked itself. */
+static void test_ex59_cancelled_before_this_node_took_it(void **state)
+{
+    held_call_t call;
+    pair_t pair;
+
+    (void)state;
+    pair_init(&pair, false);
+    pair_start(&pair);
+    held_init(&call, &pair.server, "prices", "never");
+    zlink_reactor_call(pair.server.reactor, submit_and_cancel_here, &call);
+    assert_int_equal(test_call_wait(&call.test), ZLINK_CANCELLED);
+    fixture_wait_for(&call.releases, 1);
+    test_call_release(&call.test);
+    assert_int_equal(node_ask(&pair.server, "prices", "behind it"), ZLINK_OK);
+    assert_int_equal(atomic_load(&pair.server.picked), 1);
+    pair_stop(&pair);
+}
+
 /* EX-57: of a request that was sent the peer is told, and its late answer changes nothing; one that has been answered
  * is left alone. */
 static void test_ex57_cancelled_after_it_was_sent(void **state)
@@ -105,6 +124,18 @@ static void test_ex57_cancelled_after_it_was_sent(void **state)
     pair_stop(&pair);
 }
 
+/* The flag alone decides: room that comes between it and its mail is not used. */
+static void room_comes_late_here(void *context)
+{
+    held_call_t *call = context;
+    zlink_peer_link_t *link = TAILQ_FIRST(&call->test.node->mesh->links);
+    const zlink_outbound_call_t *first = TAILQ_FIRST(&link->waiting);
+
+    atomic_store(&((zlink_outbound_call_t *)(uintptr_t)first)->cancelled, true);
+    zlink_peer_link_drained(link);
+    assert(TAILQ_FIRST(&link->waiting) != first);
+}
+
 /* EX-59: what waits for room on its link leaves the line and is never sent, nor is the peer told of it. */
 static void test_ex59_cancelled_while_it_waits_for_room(void **state)
 {
@@ -134,6 +165,7 @@ static void test_ex59_cancelled_while_it_waits_for_room(void **state)
     }
     while (node_look(&node).waiting == CALLS)
         nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    zlink_reactor_call(node.reactor, room_comes_late_here, &calls[0]);
     for (size_t i = 0; i < CALLS; i++)
         held_cancel(&calls[i]);
     for (size_t i = 0; i < CALLS; i++)
@@ -161,6 +193,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ex59_cancelled_before_it_was_sent),
+        cmocka_unit_test(test_ex59_cancelled_before_this_node_took_it),
         cmocka_unit_test(test_ex57_cancelled_after_it_was_sent),
         cmocka_unit_test(test_ex59_cancelled_while_it_waits_for_room),
     };

@@ -3,6 +3,7 @@
  * any other call.
  */
 #include "mesh_fixture.h"
+#include "raw_peer.h"
 
 #define MIB     (1024u * 1024u)
 #define MANY    64
@@ -262,6 +263,37 @@ static void test_a_link_that_is_cut_in_the_middle(void **state)
     }
 }
 
+/* A peer that is gone from one moment to the next: the payload is let go of after its link has gone. */
+static void test_a_peer_that_resets(void **state)
+{
+    static virtual_clock_t still;
+    big_call_t calls[3];
+    node_t node;
+
+    (void)state;
+    virtual_clock_init(&still);
+    node_init(&node, "node");
+    node.clock = &still.clock;
+    node.options.max_body_bytes = 17 * MIB;
+    node_start(&node);
+    raw_link_t slow = raw_join_slow(node.address, "raw" RAW_UUID, 9, 4096);
+    node_wait_links(&node, 1);
+    for (size_t i = 0; i < 3; i++) {
+        big_init(&calls[i], &node, "", 900000, i != 1);
+        calls[i].test.call.name = "raw";
+    }
+    zlink_reactor_call(node.reactor, batch_submit_here, &(batch_t){calls, 3});
+    assert_int_equal(test_call_wait(&calls[0].test), ZLINK_OK); /* taken */
+    raw_leave(&slow);                                           /* with bytes unread: a reset */
+    assert_int_equal(test_call_wait(&calls[1].test), ZLINK_UNAVAILABLE);
+    const zlink_status_t status = test_call_wait(&calls[2].test);
+    assert_true(status == ZLINK_UNAVAILABLE || status == ZLINK_OK); /* the kernel may have had room for it */
+    node_wait_links(&node, 0);
+    for (size_t i = 0; i < 3; i++)
+        big_let_go(&calls[i]);
+    node_stop(&node);
+}
+
 /* Time runs out while it is on its way, or waits behind another: DeadlineExceeded, once. */
 static void test_large_calls_run_out_of_time(void **state)
 {
@@ -296,6 +328,7 @@ int main(void)
         cmocka_unit_test(test_many_large_calls),
         cmocka_unit_test(test_ex57_ex59_large_calls_are_given_up),
         cmocka_unit_test(test_a_link_that_is_cut_in_the_middle),
+        cmocka_unit_test(test_a_peer_that_resets),
         cmocka_unit_test(test_large_calls_run_out_of_time),
     };
 
