@@ -213,7 +213,7 @@ static void advance_four_ms(job_t *job)
 
 /* EX-100: the debt stays while the application lane is empty and when the turn is cut; one application turn clears it.
  */
-static void test_ex100_yield_debt_is_kept_and_cleared(void **state)
+static void test_ex100_ic7_yield_debt_is_kept_and_cleared(void **state)
 {
     bench_t bench;
     job_t lifecycle[6];
@@ -637,7 +637,7 @@ int main(void)
         cmocka_unit_test(test_ex67_a_refusal_changes_nothing),
         cmocka_unit_test(test_ex101_lanes_do_not_share_capacity),
         cmocka_unit_test(test_ex10_lifecycle_overtakes_up_to_the_burst_limit),
-        cmocka_unit_test(test_ex100_yield_debt_is_kept_and_cleared),
+        cmocka_unit_test(test_ex100_ic7_yield_debt_is_kept_and_cleared),
         cmocka_unit_test(test_ex13_an_owner_past_its_budget_is_cut),
         cmocka_unit_test(test_ex89_barrier_next_runs_right_after_the_turn),
         cmocka_unit_test(test_ex90_is_current_only_inside_its_own_turn),
