@@ -3,16 +3,9 @@
 #include <assert.h>
 #include <sched.h>
 
-#define SPINS 64
+#include "exec/cpu_relax.h"
 
-static void cpu_relax(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
+#define SPINS 64
 
 static void lock_round(zlink_ready_ring_t *ring)
 {
@@ -21,7 +14,7 @@ static void lock_round(zlink_ready_ring_t *ring)
     while (atomic_exchange_explicit(&ring->lock, 1, memory_order_acquire) != 0) {
         do {
             if (++spins % SPINS)
-                cpu_relax();
+                zlink_cpu_relax();
             else
                 sched_yield(); /* its holder was taken off the processor */
         } while (atomic_load_explicit(&ring->lock, memory_order_relaxed) != 0);

@@ -41,6 +41,17 @@ static void list_append(zlink_work_item_t **last, zlink_work_item_t *newest_firs
     *last = newest;
 }
 
+static void list_push(zlink_work_item_t **last, zlink_work_item_t *item)
+{
+    if (*last) {
+        item->next = (*last)->next;
+        (*last)->next = item;
+    } else {
+        item->next = item;
+    }
+    *last = item;
+}
+
 static zlink_work_item_t *list_pop(zlink_work_item_t **last)
 {
     zlink_work_item_t *oldest = (*last)->next;
@@ -481,6 +492,20 @@ static zlink_work_item_t *claim(zlink_worker_t *worker, zlink_serial_execution_q
     return queue->held;
 }
 
+/* The record goes to the back of the gate that this worker drives without a touch of the gate's word, and keeps what it
+ * has reserved there. False, where something stands between: it came earlier. */
+static bool stand_again(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue)
+{
+    zlink_serial_execution_queue_t *gate = worker->driving;
+
+    if (queue->gate != gate || worker->turned_last || zlink_lane_word_chain(&gate->application))
+        return false;
+    assert(worker->item == &queue->turn_record && !worker->item->resumed);
+    list_push(&gate->application_last, &queue->turn_record);
+    worker->item_lane = ZLINK_LANE_NONE;
+    return true;
+}
+
 /* The item has ended: the claim goes, and the record to the back of the gate where there is more. */
 static void end_claim(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue, zlink_execution_lane_t lane,
                       uint64_t bytes)
@@ -498,7 +523,8 @@ static void end_claim(zlink_worker_t *worker, zlink_serial_execution_queue_t *qu
     } else if (let_go(worker, queue, released)) {
         return;
     }
-    zlink_serial_execution_queue_post(queue);
+    if (!stand_again(worker, queue))
+        zlink_serial_execution_queue_post(queue);
 }
 
 zlink_work_result_t zlink_serial_execution_queue_run_turn(zlink_work_item_t *record, zlink_worker_t *worker)

@@ -9,12 +9,20 @@
  * look. Whoever takes an inbox and puts its rest into a round hides it from thieves for a moment: it calls one
  * afterwards.
  *
+ * Before it sleeps a worker may spin for some microseconds, one at a time, and only where that takes no core from
+ * anybody (cores_to_spare). It says so in `searching`, which makes it the first to be asked for a search: whoever needs
+ * a thief changes the word, without the kernel. Asked or not, it clears `searching` before it looks into the rings for
+ * the last time, as every searcher does, so what was said of a poster that finds `searching` set holds for one that
+ * finds it spinning, too. It does not look into the rings of others before: what is kept for a turn's worker stays
+ * there. After a time in vain it sleeps until it is woken, so that an idle node polls nothing.
+ *
  * An owner that becomes ready on a worker's own turn, with its home asleep, comes to this worker instead, which is
  * awake and has what it needs in its cache; nothing is woken for it as long as it is the next to run here and somebody
  * is on the watch. The watchman is a worker that went to sleep while another was awake, for WATCH_MS at most; it says
  * so before its last look into the rings, and no longer says so before its first look after it has slept. So a poster
  * that sees it has pushed before one of its looks, and waits for that look no longer than WATCH_MS; what the watchman
- * then does not take itself it calls a thief for. Where all sleep nobody is on the watch, and nobody wakes for nothing.
+ * then does not take itself it calls a thief for. One that spins is as good: its last look comes sooner. Where all
+ * sleep nobody is on the watch, and nobody wakes for nothing.
  *
  * The shared deadlines are looked at between two owners, and by the timekeeper's waking. A worker that goes to sleep
  * says so, then becomes the timekeeper where there is none, then reads the next deadline; it ceases to be it before it
@@ -34,11 +42,15 @@
 #include <unistd.h>
 
 #include "base/domain.h"
+#include "exec/cpu_relax.h"
 #include "exec/lane_word.h"
 #include "exec/serial_execution_queue_drain.h"
 
 #define SLEEP_MS_MAX 3600000u /* a deadline further away is looked at again */
 #define WATCH_MS     4u /* how long a ready owner may wait for the worker that made it ready, while others sleep */
+
+#define SUBMITTERS 1u  /* threads that work beside the workers, for their sake: the reactor */
+#define RELAXES    16u /* between two looks of one that spins; about as long as reading the clock, or longer */
 
 static _Thread_local zlink_worker_t *current_worker __attribute__((tls_model("initial-exec")));
 
@@ -94,15 +106,26 @@ static bool anybody_sleeps(const zlink_worker_pool_t *pool)
     return false;
 }
 
+/* Does somebody sleep or spin? */
+static bool anybody_free(const zlink_worker_pool_t *pool)
+{
+    return atomic_load(&pool->idle) != 0 || atomic_load(&pool->searching) == ZLINK_SEARCH_SPINS;
+}
+
 /* Somebody should look for what stands in the ring of worker number `home`. */
 static void call_thief(zlink_worker_pool_t *pool, unsigned home)
 {
-    while (atomic_load(&pool->idle) != 0 && !atomic_load(&pool->searching) &&
-           atomic_exchange(&pool->searching, 1) == 0) {
-        if (wake_one_idle(pool, home))
+    for (;;) {
+        bool nobody_sleeps = atomic_load(&pool->idle) == 0;
+        uint32_t search = atomic_load(&pool->searching);
+        if (search == ZLINK_SEARCH_UNDER_WAY || (search == ZLINK_SEARCH_NONE && nobody_sleeps))
+            return;
+        if (!atomic_compare_exchange_strong(&pool->searching, &search, ZLINK_SEARCH_UNDER_WAY))
+            continue;
+        if (search == ZLINK_SEARCH_SPINS || wake_one_idle(pool, home))
             return;
         /* Who goes to sleep now looks first; but another poster may have relied on the search that did not happen. */
-        atomic_store(&pool->searching, 0);
+        atomic_store(&pool->searching, ZLINK_SEARCH_NONE);
         if (!anybody_sleeps(pool))
             return;
     }
@@ -123,7 +146,8 @@ static void ready_here(zlink_worker_t *worker, bool behind)
 {
     zlink_worker_pool_t *pool = worker->pool;
 
-    if (!behind && zlink_ready_ring_is_next(&worker->ready) && nearly_done(worker) && atomic_load(&pool->watchman))
+    if (!behind && zlink_ready_ring_is_next(&worker->ready) && nearly_done(worker) &&
+        (atomic_load(&pool->watchman) || atomic_load(&pool->searching) == ZLINK_SEARCH_SPINS))
         return;
     call_thief(pool, worker->index);
 }
@@ -193,10 +217,57 @@ static bool anything_to_steal(const zlink_worker_t *worker)
     return false;
 }
 
+/* Is there a core for one that only spins? One that is awake has its own, and who submits another. Where the process
+ * has two, or as many as workers awake, nobody spins: it would keep its core from whoever brings the work. */
+static bool cores_to_spare(const zlink_worker_pool_t *pool)
+{
+    return pool->cores > pool->worker_count - atomic_load_explicit(&pool->idle, memory_order_relaxed) + SUBMITTERS;
+}
+
+/* Looks into its own ring for a while. True: there is something in it, or a search is asked for. */
+static bool spin(zlink_worker_t *worker)
+{
+    zlink_worker_pool_t *pool = worker->pool;
+    uint32_t none = ZLINK_SEARCH_NONE;
+
+    if (worker->spin.ns == 0 || !cores_to_spare(pool) ||
+        !atomic_compare_exchange_strong(&pool->searching, &none, ZLINK_SEARCH_SPINS))
+        return false;
+    zlink_worker_count(&worker->spins);
+    uint64_t end_ns = zlink_clock_now_ns(&zlink_clock_system) + worker->spin.ns;
+    bool found = false;
+    while (!found && zlink_clock_now_ns(&zlink_clock_system) < end_ns) {
+        for (unsigned i = 0; i < RELAXES; i++)
+            zlink_cpu_relax();
+        found = !zlink_ready_ring_is_empty(&worker->ready) || atomic_load(&pool->searching) != ZLINK_SEARCH_SPINS;
+    }
+    if (atomic_exchange(&pool->searching, ZLINK_SEARCH_NONE) == ZLINK_SEARCH_UNDER_WAY)
+        found = true;
+    if (found) {
+        zlink_worker_count(&worker->spins_found);
+        zlink_adaptive_spin_found(&worker->spin);
+    } else {
+        zlink_adaptive_spin_in_vain(&worker->spin);
+    }
+    return found;
+}
+
 /* Under a scheduler: the step ends, and the next one begins. */
 static void end_step(zlink_worker_t *worker)
 {
     zlink_coroutine_switch(worker->stack, &worker->native);
+}
+
+/* Whatever ends it (a wake, the time, a signal, a flag that is clear by now), the caller looks at everything again. */
+static void wait_on_futex(zlink_worker_t *worker, const struct timespec *wait)
+{
+    bool counts = worker->spin.max_ns != 0;
+    uint64_t began_ns = counts ? zlink_clock_now_ns(&zlink_clock_system) : 0;
+
+    zlink_worker_count(&worker->sleeps);
+    syscall(SYS_futex, &worker->sleeping, FUTEX_WAIT_PRIVATE, 1, wait, NULL, 0);
+    if (counts)
+        worker->slept_ns += zlink_clock_now_ns(&zlink_clock_system) - began_ns;
 }
 
 /* Sleeps until it is woken or until the next timer, or as the timekeeper the next shared deadline, is due. */
@@ -228,9 +299,7 @@ static void sleep_on_futex(zlink_worker_t *worker, bool keeps_time, bool on_watc
         timeout = (struct timespec){.tv_nsec = (long)(WATCH_MS * ZLINK_NS_PER_MS)};
         wait = &timeout;
     }
-    /* Whatever ends it (a wake, the time, a signal, a flag that is clear by now), the caller looks at everything again.
-     */
-    syscall(SYS_futex, &worker->sleeping, FUTEX_WAIT_PRIVATE, 1, wait, NULL, 0);
+    wait_on_futex(worker, wait);
 }
 
 static void park(zlink_worker_t *worker)
@@ -250,8 +319,8 @@ static void park(zlink_worker_t *worker)
     if (keeps_time)
         atomic_store(&pool->timekeeper, NULL);
     atomic_fetch_sub(&pool->idle, 1);
-    if (atomic_load(&pool->searching))
-        atomic_store(&pool->searching, 0);
+    if (atomic_load(&pool->searching) == ZLINK_SEARCH_UNDER_WAY)
+        atomic_store(&pool->searching, ZLINK_SEARCH_NONE);
     if (on_watch)
         atomic_store(&pool->watchman, NULL);
 }
@@ -305,13 +374,17 @@ static zlink_serial_execution_queue_t *find_work(zlink_worker_t *worker)
         }
         if (queue) {
             leave_the_time(worker);
-            if (searches && atomic_load(&worker->pool->idle) != 0 && anything_to_steal(worker))
+            if (worker->slept_ns != 0)
+                zlink_adaptive_spin_slept(&worker->spin, worker->slept_ns);
+            worker->slept_ns = 0;
+            if (searches && anybody_free(worker->pool) && anything_to_steal(worker))
                 call_thief(worker->pool, worker->index);
             return queue;
         }
         if (atomic_load(&worker->pool->stopping))
             return NULL;
-        park(worker);
+        if (!spin(worker))
+            park(worker);
     }
 }
 

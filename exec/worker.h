@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/timer_wheel.h"
+#include "exec/adaptive_spin.h"
 #include "exec/coroutine.h"
 #include "exec/deadline_scheduler.h"
 #include "exec/ready_ring.h"
@@ -25,6 +26,11 @@
 #include "exec/worker_pool.h"
 
 #define ZLINK_CACHE_LINE_BYTES 64
+
+/* What `searching` says: somebody is on the way to look into all rings, … */
+#define ZLINK_SEARCH_NONE      0u
+#define ZLINK_SEARCH_UNDER_WAY 1u
+#define ZLINK_SEARCH_SPINS     2u /* … or spins, and looks as soon as it is asked to */
 
 struct zlink_worker {
     /* Any thread. */
@@ -68,10 +74,15 @@ struct zlink_worker {
     uint64_t clock_ns;    /* the last look at the clock … */
     uint64_t clock_ticks; /* … and the processor's counter then */
     bool system_clock;
+    zlink_adaptive_spin_t spin;
+    uint64_t slept_ns; /* since it last found work; 0: it has not, or does not count it */
 
     _Atomic uint64_t items;
     _Atomic uint64_t suspensions;
     _Atomic uint64_t steals;
+    _Atomic uint64_t sleeps;
+    _Atomic uint64_t spins;
+    _Atomic uint64_t spins_found;
 };
 
 struct zlink_worker_pool {
@@ -79,6 +90,7 @@ struct zlink_worker_pool {
     const zlink_scheduler_t *scheduler; /* NULL: threads */
     unsigned worker_count;
     unsigned workers_started;
+    unsigned cores;
     zlink_stack_pool_t stacks;
     _Atomic uint32_t next_home;
     char padding[ZLINK_CACHE_LINE_BYTES];

@@ -10,11 +10,13 @@
 
 #define WORKERS_MAX       1024u
 #define CREDIT_MAX        2u  /* stacks that a worker may count as its own though they are free … */
+#define SPIN_US_DEFAULT   20u /* about what a sleep and a wake-up cost */
+#define SPIN_US_MAX       1000u
 #define STACKS_FOR_CREDIT 64u /* … where it has so many that nobody will miss them */
 
 /* ---- create ---- */
 
-static zlink_worker_t *create_worker(zlink_worker_pool_t *pool, unsigned index)
+static zlink_worker_t *create_worker(zlink_worker_pool_t *pool, unsigned index, uint32_t spin_ns)
 {
     zlink_worker_t *worker = zlink_calloc(1, sizeof(*worker));
     if (!worker)
@@ -22,6 +24,7 @@ static zlink_worker_t *create_worker(zlink_worker_pool_t *pool, unsigned index)
     worker->pool = pool;
     worker->index = index;
     worker->system_clock = pool->clock == &zlink_clock_system;
+    zlink_adaptive_spin_init(&worker->spin, spin_ns);
     zlink_timer_wheel_init(&worker->timers, zlink_clock_now_ms(pool->clock));
     worker->stack = zlink_stack_pool_take(&pool->stacks, &worker->stacks);
     if (!worker->stack) {
@@ -31,10 +34,14 @@ static zlink_worker_t *create_worker(zlink_worker_pool_t *pool, unsigned index)
     return worker;
 }
 
-static zlink_status_t create_workers(zlink_worker_pool_t *pool, zlink_refusal_t *why)
+static zlink_status_t create_workers(zlink_worker_pool_t *pool, const zlink_worker_pool_options_t *options,
+                                     zlink_refusal_t *why)
 {
+    uint32_t spin_us = options->spin_us_max ? options->spin_us_max : SPIN_US_DEFAULT;
+    if (pool->scheduler || spin_us == ZLINK_SPIN_OFF)
+        spin_us = 0;
     for (unsigned i = 0; i < pool->worker_count; i++) {
-        pool->workers[i] = create_worker(pool, i);
+        pool->workers[i] = create_worker(pool, i, spin_us * 1000);
         if (!pool->workers[i]) {
             zlink_refuse(why, "worker %u of %u: out of memory", i + 1, pool->worker_count);
             return ZLINK_CAPACITY_EXCEEDED;
@@ -74,20 +81,29 @@ static zlink_status_t start_workers(zlink_worker_pool_t *pool, zlink_refusal_t *
     return ZLINK_OK;
 }
 
+static zlink_status_t check(const zlink_worker_pool_options_t *options, unsigned workers, zlink_refusal_t *why)
+{
+    if (workers > WORKERS_MAX)
+        zlink_refuse(why, "workers %u: must be at most %u", workers, WORKERS_MAX);
+    else if (options->stacks_max != 0 && options->stacks_max < workers)
+        zlink_refuse(why, "stacks_max %u: each of the %u workers needs one", options->stacks_max, workers);
+    else if (options->spin_us_max > SPIN_US_MAX && options->spin_us_max != ZLINK_SPIN_OFF)
+        zlink_refuse(why, "spin_us_max %u: must be at most %u", options->spin_us_max, SPIN_US_MAX);
+    else
+        return ZLINK_OK;
+    return ZLINK_INVALID_OPERATION;
+}
+
 zlink_status_t zlink_worker_pool_create(const zlink_worker_pool_options_t *options, zlink_worker_pool_t **created,
                                         zlink_refusal_t *why)
 {
-    unsigned workers = options->workers ? options->workers : zlink_usable_cores();
+    unsigned cores = options->cores ? options->cores : zlink_usable_cores();
+    unsigned workers = options->workers ? options->workers : cores;
     if (!options->workers && workers > WORKERS_MAX)
         workers = WORKERS_MAX;
-    if (workers > WORKERS_MAX) {
-        zlink_refuse(why, "workers %u: must be at most %u", workers, WORKERS_MAX);
-        return ZLINK_INVALID_OPERATION;
-    }
-    if (options->stacks_max != 0 && options->stacks_max < workers) {
-        zlink_refuse(why, "stacks_max %u: each of the %u workers needs one", options->stacks_max, workers);
-        return ZLINK_INVALID_OPERATION;
-    }
+    zlink_status_t status = check(options, workers, why);
+    if (status != ZLINK_OK)
+        return status;
     zlink_worker_pool_t *pool = zlink_calloc(1, sizeof(*pool) + workers * sizeof(pool->workers[0]));
     if (!pool) {
         zlink_refuse(why, "the worker pool: out of memory");
@@ -96,8 +112,9 @@ zlink_status_t zlink_worker_pool_create(const zlink_worker_pool_options_t *optio
     pool->clock = options->clock ? options->clock : &zlink_clock_system;
     pool->scheduler = options->scheduler;
     pool->worker_count = workers;
+    pool->cores = cores;
     zlink_deadline_scheduler_init(&pool->deadlines, pool->clock, zlink_worker_attend, pool);
-    zlink_status_t status = zlink_stack_pool_init(&pool->stacks, options->stack_bytes, options->stacks_max, why);
+    status = zlink_stack_pool_init(&pool->stacks, options->stack_bytes, options->stacks_max, why);
     if (status != ZLINK_OK) {
         zlink_deadline_scheduler_destroy(&pool->deadlines);
         zlink_free(pool);
@@ -105,7 +122,7 @@ zlink_status_t zlink_worker_pool_create(const zlink_worker_pool_options_t *optio
     }
     if (pool->stacks.stacks_max / workers >= STACKS_FOR_CREDIT)
         pool->stacks.credit_max = CREDIT_MAX;
-    status = create_workers(pool, why);
+    status = create_workers(pool, options, why);
     if (status == ZLINK_OK)
         status = start_workers(pool, why);
     if (status != ZLINK_OK) {
@@ -180,6 +197,9 @@ void zlink_worker_pool_stats(const zlink_worker_pool_t *pool, zlink_worker_pool_
         stats->items += atomic_load_explicit(&worker->items, memory_order_relaxed);
         stats->suspensions += atomic_load_explicit(&worker->suspensions, memory_order_relaxed);
         stats->steals += atomic_load_explicit(&worker->steals, memory_order_relaxed);
+        stats->sleeps += atomic_load_explicit(&worker->sleeps, memory_order_relaxed);
+        stats->spins += atomic_load_explicit(&worker->spins, memory_order_relaxed);
+        stats->spins_found += atomic_load_explicit(&worker->spins_found, memory_order_relaxed);
         credit += atomic_load_explicit(&worker->stacks.credit, memory_order_relaxed);
     }
     uint64_t live = atomic_load_explicit(&pool->stacks.live, memory_order_relaxed);

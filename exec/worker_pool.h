@@ -34,11 +34,17 @@ typedef struct zlink_scheduler {
     void *context;
 } zlink_scheduler_t;
 
+#define ZLINK_SPIN_OFF UINT32_MAX
+
 typedef struct zlink_worker_pool_options {
-    unsigned workers;    /* 0 = as many as cores this process may use; at most 1,024 */
-    size_t stack_bytes;  /* of a handler; 0 = 64 KiB (256 KiB and never less under sanitizers); 16 KiB..8 MiB */
-    unsigned stacks_max; /* live at once in the whole pool, one per worker included; 0 = 65,536, or fewer (see stats)
-                            where a guard page costs a mapping */
+    unsigned cores;       /* that the process may use; 0 = as it finds them */
+    unsigned workers;     /* 0 = as many as cores; at most 1,024 */
+    size_t stack_bytes;   /* of a handler; 0 = 64 KiB (256 KiB and never less under sanitizers); 16 KiB..8 MiB */
+    unsigned stacks_max;  /* live at once in the whole pool, one per worker included; 0 = 65,536, or fewer (see stats)
+                             where a guard page costs a mapping */
+    uint32_t spin_us_max; /* a worker without work looks for so long at most before it sleeps, and only where more cores
+                             are there than workers awake and one thread that submits to them (so never with two cores);
+                             0 = 20; at most 1,000; or ZLINK_SPIN_OFF. Never under a scheduler */
     const zlink_clock_t *clock;         /* NULL = the system's */
     const zlink_scheduler_t *scheduler; /* NULL = threads; must outlive the pool */
 } zlink_worker_pool_options_t;
@@ -75,6 +81,9 @@ typedef struct zlink_worker_pool_stats {
     uint64_t items;       /* runs of work items, resumes included */
     uint64_t suspensions; /* waits that parked, of either mode */
     uint64_t steals;
+    uint64_t sleeps;      /* ended ones and those that last, each a wait in the kernel */
+    uint64_t spins;       /* times that a worker looked for work before it slept … */
+    uint64_t spins_found; /* … and something came */
     uint64_t stacks_live; /* in use: one per worker, one per reserved wait, one per parked handler */
     uint64_t stacks_high_water;
     uint64_t stacks_max;

@@ -162,6 +162,21 @@ unclosed:
 
 /* ---- the turn of the record ---- */
 
+/* Straight into the holder's list, where nothing has come before it; its reservation stays. */
+inline stand_again()
+{
+    stays = s_chain_items == 0;
+    if
+    :: stays ->
+        atomic {
+            assert(holders == 1 && !s_chain_record && !s_list_record);
+            s_list_record = true;
+            record_resumed = false
+        }
+    :: else
+    fi
+}
+
 inline bring_in_actor()
 {
     d_step {
@@ -198,6 +213,7 @@ inline let_go_actor()
 inline run_turn()
 {
     suspends = false;
+    stays = false;
     gone = false;
     if
     :: !a_held ->
@@ -245,7 +261,12 @@ inline run_turn()
             :: else -> let_go_actor()
             fi;
             if
-            :: !gone -> append_record(1, false)
+            :: !gone ->
+                stand_again();
+                if
+                :: !stays -> append_record(1, false)
+                :: else
+                fi
             :: else
             fi
         :: else
@@ -258,7 +279,7 @@ inline run_turn()
 
 active [2] proctype worker()
 {
-    bool duty, gone, suspends, closed_seen, resumed;
+    bool duty, gone, suspends, stays, closed_seen, resumed;
 
 idle:
 end:
@@ -292,7 +313,12 @@ drive:
         run_turn();
         if
         :: suspends -> s_suspended++
+#ifdef BROKEN_RESERVATION_GOES
         :: else -> s_items--
+#else
+        :: !suspends && !stays -> s_items--
+        :: else
+#endif
         fi;
         goto drive
     :: s_list_items > 0 ->

@@ -1,5 +1,6 @@
 /*
- * How workers sleep: posters put queues into the workers' ready rings; workers take their own, steal, or park on a futex.
+ * How workers sleep: posters put queues into the workers' ready rings; workers take their own, steal, or park on a futex;
+ * with SPIN they may spin before.
  * A queue is movable or pinned; whoever runs one may be busy for ever, so that nothing is owed to its luck. README.md
  * says which code each step stands for.
  *
@@ -25,13 +26,18 @@
 #endif
 #define NOBODY   255
 
+/* Values of `searching`. */
+#define NONE      0
+#define UNDER_WAY 1
+#define SPINS     2
+
 byte inbox[WORKERS];    /* movable ones: as they came … */
 byte round[WORKERS];    /* … and within a thief's reach one by one */
 byte pinned[WORKERS];
 bool sleeping[WORKERS]; /* the word of the futex */
 bool in_futex[WORKERS];
 byte idle;
-bool searching;
+byte searching;
 bool stopping;
 byte watchman = NOBODY;
 
@@ -135,14 +141,15 @@ inline call_thief(home)
 {
     do
     :: true ->
-        if
-        :: idle == 0 -> break
-        :: else
-        fi;
-        atomic {
+        woke = idle > 0;
+        atomic { /* where the swap fails it begins again, as if it had not */
             if
-            :: searching -> break
-            :: else -> searching = true
+            :: searching == UNDER_WAY -> break
+            :: searching == NONE && !woke -> break
+            :: searching == SPINS ->
+                searching = UNDER_WAY;
+                break
+            :: searching == NONE && woke -> searching = UNDER_WAY
             fi
         };
         wake_one_idle(home);
@@ -150,7 +157,7 @@ inline call_thief(home)
         :: woke -> break
         :: else
         fi;
-        searching = false;
+        searching = NONE;
 #ifdef BROKEN_SEARCH_FORGOTTEN
         break;
 #endif
@@ -254,7 +261,8 @@ inline ready_here()
 {
     ring_push(me, false);
     if
-    :: !behind && round[me] == 0 && pinned[me] == 0 && watchman != NOBODY -> skip /* it is nearly done */
+    :: !behind && round[me] == 0 && pinned[me] == 0 && (watchman != NOBODY || searching == SPINS) ->
+        skip /* it is nearly done */
     :: true -> call_thief(me)
     fi
 }
@@ -309,6 +317,31 @@ find_work:
     :: else
     fi;
 
+#ifdef SPIN
+    /* spin: until there is something, it is asked, or the time is over */
+    if
+    :: atomic {
+            searching == NONE ->
+            searching = SPINS;
+            i = 0;
+            rest = 0;
+            victim = 0;
+            search = true
+        };
+        got = inbox[me] + round[me] + pinned[me] > 0;
+#ifndef BROKEN_SLEEPS_WHILE_IT_SPINS
+        atomic {
+            got = got || searching == UNDER_WAY;
+            searching = NONE
+        };
+#endif
+        if
+        :: got -> goto find_work
+        :: else
+        fi
+    :: true
+    fi;
+#endif
     /* park */
     atomic {
         idle++;
@@ -360,7 +393,7 @@ end:
     sleeping[me] = false;
     idle--;
     if
-    :: searching -> searching = false
+    :: searching == UNDER_WAY -> searching = NONE
     :: else
     fi;
     if
@@ -376,7 +409,7 @@ take:
     search = false;
 #endif
     if
-    :: search && idle > 0 ->
+    :: search && (idle > 0 || searching == SPINS) ->
         anything_to_steal();
         if
         :: got -> call_thief(me)

@@ -17,6 +17,9 @@ sizes() {
     echo "-DPOSTERS=1 -DSELF_POSTS=1"
     echo "-DPOSTERS=1 -DSPURIOUS=1"
     echo "-DSTOPPER"
+    echo "-DSPIN"
+    echo "-DSPIN -DPOSTERS=1 -DSELF_POSTS=1"
+    echo "-DSPIN -DSTOPPER"
     [ -z "${LONG:-}" ] || echo "-DANY_HOME -DANY_BUSY"
     ;;
   esac
@@ -25,6 +28,7 @@ sizes() {
 # Where a broken variant needs more than the default size.
 size_of_broken() {
   case $1/$2 in
+  parking/BROKEN_SLEEPS_WHILE_IT_SPINS) echo "-DSPIN" ;;
   parking/BROKEN_PASSES_NOTHING_ON) echo "-DSCENE_OF_THREE -DWORKERS=3 -DPOSTERS=3" ;;
   esac
 }

@@ -212,6 +212,59 @@ static void test_ex9_the_spot_queue_fills_by_number(void **state)
     desk_close(&desk);
 }
 
+#define LONG_LINE 100u
+
+/* What the Spot's lane holds while the Actors' turns go on; a number that is read on the turn. */
+static void count_records(job_t *job)
+{
+    uint64_t *most = job->context;
+    uint64_t now = items(&job->desk->spot.queue);
+
+    if (now > *most)
+        *most = now;
+}
+
+/* IC-2: an Actor with more work goes to the back of its Spot's lane and takes no second place there, however many turns
+ * follow each other; what comes to the Spot meanwhile has its turn before the next one of either. */
+static void test_ic2_a_record_keeps_its_place(void **state)
+{
+    static job_t jobs[2][LONG_LINE];
+    desk_t desk;
+    job_t gate;
+    job_t between;
+    uint64_t most = 0;
+
+    (void)state;
+    desk_open(&desk, 2, user, ZLINK_SPOT_WIDE);
+    to_spot(job_standing(&gate, &desk, 'g'));
+    zlink_test_wait(&gate.started);
+    for (unsigned i = 0; i < LONG_LINE; i++)
+        for (unsigned actor = 0; actor < 2; actor++) {
+            job_t *job = job_make(&jobs[actor][i], &desk, actor == 0 ? 'a' : 'b');
+            job->before = count_records;
+            job->context = &most;
+            job->stands = actor == 0 && i == LONG_LINE / 2;
+            to_actor(job, actor == 0 ? "one" : "two");
+        }
+    sem_post(&gate.let_go);
+    zlink_test_wait(&jobs[0][LONG_LINE / 2].started);
+    to_spot(job_make(&between, &desk, 's'));
+    sem_post(&jobs[0][LONG_LINE / 2].let_go);
+    zlink_test_wait(&jobs[1][LONG_LINE - 1].ended);
+    desk_close_spot(&desk);
+    assert_int_equal(desk.notes[0], 'g');
+    unsigned at = 1;
+    for (unsigned i = 0; i < LONG_LINE; i++)
+        for (unsigned actor = 0; actor < 2; actor++) {
+            assert_int_equal(desk.notes[at++], actor == 0 ? 'a' : 'b');
+            if (actor == 1 && i == LONG_LINE / 2)
+                assert_int_equal(desk.notes[at++], 's');
+        }
+    assert_in_range(most, 2, 4); /* both records, the handler at the gate and the one between */
+    assert_int_equal(items(&desk.spot.queue), 0);
+    zlink_exec_fixture_close(&desk.fixture);
+}
+
 /* EX-22: a yielded Actor's next record waits; other Actors, the Spot and timers go on; it resumes at the back. */
 static void test_ex22_a_yielded_actors_next_record_waits(void **state)
 {
@@ -329,6 +382,7 @@ int main(void)
         cmocka_unit_test(test_ex7_a_full_actor_refuses_only_its_own_work),
         cmocka_unit_test(test_ex8_large_payloads_are_refused_first),
         cmocka_unit_test(test_ic2_the_spot_queue_reserves_no_payload),
+        cmocka_unit_test(test_ic2_a_record_keeps_its_place),
         cmocka_unit_test(test_ex9_the_spot_queue_fills_by_number),
         cmocka_unit_test(test_ex22_a_yielded_actors_next_record_waits),
         cmocka_unit_test(test_ex18_an_actors_async_wait_holds_the_spot),

@@ -43,6 +43,7 @@ static void test_options_out_of_range_are_refused(void **state)
         {{.workers = 1, .stacks_max = UINT32_MAX}, "stacks_max"},
         {{.workers = 1, .stack_bytes = 1000}, "stack_bytes"},
         {{.workers = 1, .stack_bytes = (size_t)9 << 20}, "stack_bytes"},
+        {{.workers = 1, .spin_us_max = 1001}, "spin_us_max"},
     };
 
     (void)state;
