@@ -12,6 +12,24 @@ set(CMAKE_C_FLAGS_RELEASE "-O2 -g" CACHE STRING "" FORCE)
 option(ZLINK_WERROR "Warnings are errors" ON)
 set(ZLINK_SANITIZE "" CACHE STRING "address (with undefined), thread, fuzzer (with address), or empty")
 
+# What stands behind malloc. mimalloc gives memory back across threads without a lock, which is what messages do; sanitizers
+# bring their own.
+if(ZLINK_SANITIZE STREQUAL "" AND NOT CMAKE_CROSSCOMPILING)
+  set(ZLINK_ALLOCATOR_DEFAULT mimalloc)
+else()
+  set(ZLINK_ALLOCATOR_DEFAULT libc)
+endif()
+set(ZLINK_ALLOCATOR ${ZLINK_ALLOCATOR_DEFAULT} CACHE STRING "mimalloc or libc")
+add_library(zlink_allocator INTERFACE)
+if(ZLINK_ALLOCATOR STREQUAL "mimalloc")
+  find_library(ZLINK_MIMALLOC NAMES mimalloc REQUIRED)
+  # Named by every program itself, before libc: then all of the process has one heap, modules included.
+  target_link_libraries(zlink_allocator INTERFACE -Wl,--no-as-needed ${ZLINK_MIMALLOC} -Wl,--as-needed)
+  target_compile_definitions(zlink_allocator INTERFACE ZLINK_MIMALLOC)
+elseif(NOT ZLINK_ALLOCATOR STREQUAL "libc")
+  message(FATAL_ERROR "ZLINK_ALLOCATOR is mimalloc or libc, not '${ZLINK_ALLOCATOR}'")
+endif()
+
 find_package(Threads REQUIRED)
 
 add_library(zlink_compile INTERFACE)

@@ -3,13 +3,13 @@
  *
  * A message is a turn, sent by the Actor's id through its Spot's coordinator, so each is looked up as a node would do.
  */
-#include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 
 #include "base/container_of.h"
+#include "base/memory.h"
 #include "bench_exec.h"
 #include "exec/spot_serial_executor.h"
 #include "tests/bench/peers/common/pb.h"
@@ -239,7 +239,7 @@ void bench_idle_actors(zlink_user_spot_execution_mode_t mode, unsigned actors)
     sem_init(&ended, 0, 0);
     for (unsigned i = 0; i < rooms; i++)
         make_room(&all[i], pool, &zlink_execution_lane_policy_default, mode);
-    size_t before = mallinfo2().uordblks;
+    size_t before = zlink_memory_bytes_in_use();
     for (unsigned i = 0; i < actors; i++) {
         snprintf(name, sizeof(name), "player-%08u", i);
         zlink_turn_init(&turn, play, touched);
@@ -247,7 +247,7 @@ void bench_idle_actors(zlink_user_spot_execution_mode_t mode, unsigned actors)
             bench_die("a message was refused");
         sem_wait(&ended);
     }
-    double bytes = (double)(mallinfo2().uordblks - before) / actors;
+    double bytes = (double)(zlink_memory_bytes_in_use() - before) / actors;
     emit(BENCH_PEER, workload, "", "bytes", bytes, "bytes");
 
     close_rooms(all, rooms);
