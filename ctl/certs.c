@@ -5,15 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <mbedtls/asn1write.h>
-#include <mbedtls/ctr_drbg.h>
-#include <mbedtls/entropy.h>
-#include <mbedtls/error.h>
-#include <mbedtls/oid.h>
-#include <mbedtls/pk.h>
-#include <mbedtls/platform_util.h>
-#include <mbedtls/version.h>
-#include <mbedtls/x509_crt.h>
+#include <openssl/pem.h>
+#include <openssl/rand.h>
+#include <openssl/x509v3.h>
 
 #include "ctl/certs_workshop.h"
 #include "ctl/new_files.h"
@@ -21,142 +15,144 @@
 
 #define SERIAL_BYTES 16
 
-static int set_serial(zlink_workshop_t *shop)
+/* Random, not 0, and without a sign. */
+static bool set_serial(zlink_workshop_t *shop)
 {
     unsigned char bytes[SERIAL_BYTES];
-    int error = mbedtls_ctr_drbg_random(&shop->random, bytes, sizeof(bytes));
+    BIGNUM *number = NULL;
 
-    bytes[0] = bytes[0] == 0 ? 1 : bytes[0]; /* a leading zero would not be DER */
-#if MBEDTLS_VERSION_NUMBER >= 0x03040000
-    return error != 0 ? error : mbedtls_x509write_crt_set_serial_raw(&shop->certificate, bytes, sizeof(bytes));
-#else
-    if (error == 0)
-        error = mbedtls_mpi_read_binary(&shop->serial, bytes, sizeof(bytes));
-    return error != 0 ? error : mbedtls_x509write_crt_set_serial(&shop->certificate, &shop->serial);
-#endif
+    if (RAND_bytes(bytes, sizeof(bytes)) == 1) {
+        bytes[0] = (unsigned char)((bytes[0] & 0x7f) | 0x40);
+        number = BN_bin2bn(bytes, sizeof(bytes), NULL);
+    }
+    const bool set = number != NULL && BN_to_ASN1_INTEGER(number, X509_get_serialNumber(shop->certificate)) != NULL;
+    BN_free(number);
+    return set;
 }
 
-static int make_key(zlink_workshop_t *shop)
+static bool add_part(X509_NAME *name, int part, const char *text)
 {
-    int error = mbedtls_pk_setup(&shop->key, mbedtls_pk_info_from_type(MBEDTLS_PK_ECKEY));
-
-    if (error == 0)
-        error = mbedtls_ecp_gen_key(MBEDTLS_ECP_DP_SECP256R1, mbedtls_pk_ec(shop->key), mbedtls_ctr_drbg_random,
-                                    &shop->random);
-    return error;
+    return X509_NAME_add_entry_by_NID(name, part, MBSTRING_UTF8, (const unsigned char *)text, -1, -1, 0) == 1;
 }
 
-/* What authority and leaf have in common. The issuer's key must be set already. */
-static int set_common(zlink_workshop_t *shop, const char *subject, bool authority, unsigned key_usage)
+/* `organisation` above `common`, which is how both kinds are told apart. */
+static bool set_name(X509_NAME *name, const char *organisation, const char *common)
 {
-    char issuer[128];
-    int error;
-
-    snprintf(issuer, sizeof(issuer), "CN=%s,O=%s", shop->mesh, AUTHORITY_ORGANISATION);
-    mbedtls_x509write_crt_set_version(&shop->certificate, MBEDTLS_X509_CRT_VERSION_3);
-    mbedtls_x509write_crt_set_md_alg(&shop->certificate, MBEDTLS_MD_SHA256);
-    mbedtls_x509write_crt_set_subject_key(&shop->certificate, &shop->key);
-    error = set_serial(shop);
-    if (error == 0)
-        error = mbedtls_x509write_crt_set_issuer_name(&shop->certificate, issuer);
-    if (error == 0)
-        error = mbedtls_x509write_crt_set_subject_name(&shop->certificate, subject);
-    if (error == 0)
-        error = mbedtls_x509write_crt_set_validity(&shop->certificate, shop->not_before, shop->not_after);
-    if (error == 0)
-        error = mbedtls_x509write_crt_set_basic_constraints(&shop->certificate, authority, authority ? 0 : -1);
-    if (error == 0)
-        error = mbedtls_x509write_crt_set_key_usage(&shop->certificate, (unsigned char)key_usage);
-    if (error == 0)
-        error = mbedtls_x509write_crt_set_subject_key_identifier(&shop->certificate);
-    if (error == 0)
-        error = mbedtls_x509write_crt_set_authority_key_identifier(&shop->certificate);
-    return error;
+    return add_part(name, NID_organizationName, organisation) && add_part(name, NID_commonName, common);
 }
 
-/* The ASN.1 writers fill a buffer from its end and answer a length or an error below 0. */
-static bool prepend(int written, int *length)
+static bool set_validity(zlink_workshop_t *shop)
 {
-    *length = written < 0 ? written : *length + written;
-    return written >= 0;
+    ASN1_TIME *begins = zlink_workshop_time(shop->not_before);
+    ASN1_TIME *ends = zlink_workshop_time(shop->not_after);
+    const bool set = begins != NULL && ends != NULL && X509_set1_notBefore(shop->certificate, begins) == 1 &&
+                     X509_set1_notAfter(shop->certificate, ends) == 1;
+
+    ASN1_TIME_free(begins);
+    ASN1_TIME_free(ends);
+    return set;
 }
 
-/* Wraps what stands at `*at` as a SEQUENCE and sets it as an extension. */
-static int set_sequence(zlink_workshop_t *shop, const char *oid, size_t oid_bytes, unsigned char *start,
-                        unsigned char *at, int length)
+static bool add_extension(zlink_workshop_t *shop, X509 *issuer, int which, const char *text)
 {
-    if (length >= 0 && prepend(mbedtls_asn1_write_len(&at, start, (size_t)length), &length))
-        (void)prepend(mbedtls_asn1_write_tag(&at, start, MBEDTLS_ASN1_CONSTRUCTED | MBEDTLS_ASN1_SEQUENCE), &length);
-    if (length < 0)
-        return length;
-    return mbedtls_x509write_crt_set_extension(&shop->certificate, oid, oid_bytes, 0, at, (size_t)length);
+    X509V3_CTX context;
+    X509V3_set_ctx_nodb(&context);
+    X509V3_set_ctx(&context, issuer, shop->certificate, NULL, NULL, 0);
+    X509_EXTENSION *extension = X509V3_EXT_conf_nid(NULL, &context, which, text);
+    const bool added = extension != NULL && X509_add_ext(shop->certificate, extension, -1) == 1;
+
+    X509_EXTENSION_free(extension);
+    return added;
 }
 
-static int set_extended_key_usage(zlink_workshop_t *shop, zlink_certs_kind_t kind)
+/* A key, and what authority and leaf have in common. `issuer` NULL: it signs itself. */
+static bool set_common(zlink_workshop_t *shop, X509 *issuer, const char *organisation, const char *common)
 {
-    unsigned char buffer[64];
-    unsigned char *at = buffer + sizeof(buffer);
-    int length = 0;
-
-    if (prepend(mbedtls_asn1_write_oid(&at, buffer, MBEDTLS_OID_CLIENT_AUTH, MBEDTLS_OID_SIZE(MBEDTLS_OID_CLIENT_AUTH)),
-                &length) &&
-        kind == ZLINK_CERTS_NODE)
-        (void)prepend(
-            mbedtls_asn1_write_oid(&at, buffer, MBEDTLS_OID_SERVER_AUTH, MBEDTLS_OID_SIZE(MBEDTLS_OID_SERVER_AUTH)),
-            &length);
-    return set_sequence(shop, MBEDTLS_OID_EXTENDED_KEY_USAGE, MBEDTLS_OID_SIZE(MBEDTLS_OID_EXTENDED_KEY_USAGE), buffer,
-                        at, length);
+    X509 *made = shop->certificate;
+    if (issuer == NULL)
+        issuer = made;
+    shop->key = EVP_EC_gen("P-256");
+    return shop->key != NULL && X509_set_version(made, X509_VERSION_3) == 1 && X509_set_pubkey(made, shop->key) == 1 &&
+           set_serial(shop) && set_name(X509_get_subject_name(made), organisation, common) &&
+           X509_set_issuer_name(made, X509_get_subject_name(issuer)) == 1 && set_validity(shop) &&
+           add_extension(shop, issuer, NID_basic_constraints,
+                         issuer == made ? "critical,CA:TRUE,pathlen:0" : "CA:FALSE") &&
+           add_extension(shop, issuer, NID_key_usage,
+                         issuer == made ? "critical,keyCertSign,cRLSign" : "critical,digitalSignature") &&
+           add_extension(shop, issuer, NID_subject_key_identifier, "hash") &&
+           add_extension(shop, issuer, NID_authority_key_identifier, "keyid:always");
 }
 
-static void write_name(unsigned char **at, unsigned char *start, unsigned tag, const void *bytes, size_t size,
-                       int *length)
+static bool add_name(GENERAL_NAMES *names, int type, const void *bytes, size_t size)
 {
-    if (*length >= 0 && prepend(mbedtls_asn1_write_raw_buffer(at, start, bytes, size), length) &&
-        prepend(mbedtls_asn1_write_len(at, start, size), length))
-        (void)prepend(mbedtls_asn1_write_tag(at, start, (unsigned char)(MBEDTLS_ASN1_CONTEXT_SPECIFIC | tag)), length);
+    GENERAL_NAME *name = GENERAL_NAME_new();
+    ASN1_STRING *value = ASN1_STRING_type_new(type == GEN_IPADD ? V_ASN1_OCTET_STRING : V_ASN1_IA5STRING);
+
+    if (name == NULL || value == NULL || ASN1_STRING_set(value, bytes, (int)size) != 1) {
+        GENERAL_NAME_free(name);
+        ASN1_STRING_free(value);
+        return false;
+    }
+    GENERAL_NAME_set0_value(name, type, value);
+    if (sk_GENERAL_NAME_push(names, name) > 0)
+        return true;
+    GENERAL_NAME_free(name);
+    return false;
 }
 
-static void write_host(unsigned char **at, unsigned char *start, const char *host, int *length)
+static bool add_host(GENERAL_NAMES *names, const char *host)
 {
     unsigned char address[16];
 
     if (inet_pton(AF_INET, host, address) == 1)
-        write_name(at, start, MBEDTLS_X509_SAN_IP_ADDRESS, address, 4, length);
-    else if (inet_pton(AF_INET6, host, address) == 1)
-        write_name(at, start, MBEDTLS_X509_SAN_IP_ADDRESS, address, 16, length);
-    else
-        write_name(at, start, MBEDTLS_X509_SAN_DNS_NAME, host, strlen(host), length);
+        return add_name(names, GEN_IPADD, address, 4);
+    if (inet_pton(AF_INET6, host, address) == 1)
+        return add_name(names, GEN_IPADD, address, 16);
+    return add_name(names, GEN_DNS, host, strlen(host));
 }
 
-static int set_names(zlink_workshop_t *shop, const zlink_certs_request_t *request, const char *identity)
+static bool set_names(zlink_workshop_t *shop, const zlink_certs_request_t *request, const char *identity)
 {
-    unsigned char *at = shop->names + sizeof(shop->names);
-    int length = 0;
+    GENERAL_NAMES *names = GENERAL_NAMES_new();
+    bool good = names != NULL && add_name(names, GEN_URI, identity, strlen(identity));
 
-    for (size_t i = request->host_count; i-- > 0;)
-        write_host(&at, shop->names, request->hosts[i], &length);
-    write_name(&at, shop->names, MBEDTLS_X509_SAN_UNIFORM_RESOURCE_IDENTIFIER, identity, strlen(identity), &length);
-    return set_sequence(shop, MBEDTLS_OID_SUBJECT_ALT_NAME, MBEDTLS_OID_SIZE(MBEDTLS_OID_SUBJECT_ALT_NAME), shop->names,
-                        at, length);
+    for (size_t i = 0; good && i < request->host_count; i++)
+        good = add_host(names, request->hosts[i]);
+    good = good && X509_add1_ext_i2d(shop->certificate, NID_subject_alt_name, names, 0, X509V3_ADD_DEFAULT) == 1;
+    GENERAL_NAMES_free(names);
+    return good;
 }
 
 /* Signs, and puts certificate and key into the folder. */
-static zlink_status_t write_pair(zlink_workshop_t *shop, const char *folder, const char *const names[2])
+static zlink_status_t write_pair(zlink_workshop_t *shop, EVP_PKEY *issuer_key, const char *folder,
+                                 const char *const names[2])
 {
-    int error = mbedtls_x509write_crt_pem(&shop->certificate, shop->certificate_pem, sizeof(shop->certificate_pem),
-                                          mbedtls_ctr_drbg_random, &shop->random);
+    zlink_status_t status;
+    BIO *certificate = BIO_new(BIO_s_mem());
+    BIO *key = BIO_new(BIO_s_secmem());
+    char *certificate_pem = NULL;
+    char *key_pem = NULL;
 
-    if (error == 0)
-        error = mbedtls_pk_write_key_pem(&shop->key, shop->key_pem, sizeof(shop->key_pem));
-    if (error != 0)
-        return zlink_workshop_refuse(shop, "the certificate cannot be written", error);
-
-    const zlink_new_file_t files[2] = {
-        {names[0], shop->certificate_pem, strlen((const char *)shop->certificate_pem), 0644},
-        {names[1], shop->key_pem, strlen((const char *)shop->key_pem), 0600},
-    };
-
-    return zlink_new_files_write(folder, files, 2, shop->why);
+    if (certificate != NULL && key != NULL && X509_sign(shop->certificate, issuer_key, EVP_sha256()) > 0 &&
+        PEM_write_bio_X509(certificate, shop->certificate) == 1 &&
+        PEM_write_bio_PrivateKey(key, shop->key, NULL, NULL, 0, NULL, NULL) == 1) {
+        certificate_pem = zlink_workshop_text(certificate);
+        key_pem = zlink_workshop_text(key);
+    }
+    if (certificate_pem != NULL && key_pem != NULL) {
+        const zlink_new_file_t files[2] = {
+            {names[0], certificate_pem, strlen(certificate_pem), 0644},
+            {names[1], key_pem, strlen(key_pem), 0600},
+        };
+        status = zlink_new_files_write(folder, files, 2, shop->why);
+    } else {
+        status = zlink_workshop_refuse(shop, "the certificate cannot be written");
+    }
+    zlink_workshop_forget(key_pem);
+    zlink_workshop_forget(certificate_pem);
+    BIO_free(key);
+    BIO_free(certificate);
+    return status;
 }
 
 static void tell(const zlink_workshop_t *shop, const char *folder, const char *const names[2], const char *identity,
@@ -184,9 +180,7 @@ zlink_status_t zlink_certs_make_authority(const char *folder, const char *mesh, 
 {
     static const char *const names[2] = {AUTHORITY_CERTIFICATE, AUTHORITY_KEY};
     zlink_workshop_t shop;
-    char subject[128];
     zlink_status_t status = zlink_workshop_check_name("--mesh", mesh, why);
-    int error;
 
     if (status == ZLINK_OK)
         status = check_days(days, why);
@@ -203,13 +197,9 @@ zlink_status_t zlink_certs_make_authority(const char *folder, const char *mesh, 
     if (status != ZLINK_OK)
         goto close;
     snprintf(shop.mesh, sizeof(shop.mesh), "%s", mesh);
-    snprintf(subject, sizeof(subject), "CN=%s,O=%s", mesh, AUTHORITY_ORGANISATION);
-    error = make_key(&shop);
-    mbedtls_x509write_crt_set_issuer_key(&shop.certificate, &shop.key);
-    if (error == 0)
-        error = set_common(&shop, subject, true, MBEDTLS_X509_KU_KEY_CERT_SIGN | MBEDTLS_X509_KU_CRL_SIGN);
-    status = error == 0 ? write_pair(&shop, folder, names)
-                        : zlink_workshop_refuse(&shop, "the authority cannot be made", error);
+    status = set_common(&shop, NULL, AUTHORITY_ORGANISATION, mesh)
+                 ? write_pair(&shop, shop.key, folder, names)
+                 : zlink_workshop_refuse(&shop, "the authority cannot be made");
     if (status == ZLINK_OK)
         tell(&shop, folder, names, mesh, made);
 close:
@@ -241,24 +231,16 @@ static zlink_status_t check_hosts(const zlink_certs_request_t *request, zlink_re
 static zlink_status_t sign_leaf(zlink_workshop_t *shop, const zlink_certs_request_t *request,
                                 const char *const names[2], zlink_certs_made_t *made)
 {
-    char subject[ZLINK_CONFIG_NAME_BYTES * 2 + 16];
     char identity[ZLINK_CONFIG_NAME_BYTES * 2 + 16];
     zlink_status_t status;
-    int error;
 
-    snprintf(subject, sizeof(subject), "CN=%s,O=%s", request->name, shop->mesh);
     snprintf(identity, sizeof(identity), "zlink://%s/%s", shop->mesh, request->name);
-    mbedtls_x509write_crt_set_issuer_key(&shop->certificate, &shop->authority_key);
-    error = make_key(shop);
-    if (error == 0)
-        error = set_common(shop, subject, false, MBEDTLS_X509_KU_DIGITAL_SIGNATURE);
-    if (error == 0)
-        error = set_extended_key_usage(shop, request->kind);
-    if (error == 0)
-        error = set_names(shop, request, identity);
-    if (error != 0)
-        return zlink_workshop_refuse(shop, "the certificate cannot be made", error);
-    status = write_pair(shop, request->folder, names);
+    if (!set_common(shop, shop->authority, shop->mesh, request->name) ||
+        !add_extension(shop, shop->authority, NID_ext_key_usage,
+                       request->kind == ZLINK_CERTS_NODE ? "serverAuth,clientAuth" : "clientAuth") ||
+        !set_names(shop, request, identity))
+        return zlink_workshop_refuse(shop, "the certificate cannot be made");
+    status = write_pair(shop, shop->authority_key, request->folder, names);
     if (status == ZLINK_OK)
         tell(shop, request->folder, names, identity, made);
     return status;

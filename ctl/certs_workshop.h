@@ -8,10 +8,8 @@
 
 #include <limits.h>
 
-#include <mbedtls/ctr_drbg.h>
-#include <mbedtls/entropy.h>
-#include <mbedtls/pk.h>
-#include <mbedtls/x509_crt.h>
+#include <openssl/evp.h>
+#include <openssl/x509.h>
 
 #include "ctl/certs.h"
 #include "server/config/config_value.h"
@@ -21,36 +19,38 @@
 #define AUTHORITY_KEY          "ca.key"
 #define HOST_BYTES             253
 #define KEY_FILE_BYTES         4096
-#define NAMES_BYTES            (ZLINK_CERTS_HOSTS * (HOST_BYTES + 8) + 256)
-#define PEM_BYTES              (NAMES_BYTES * 2 + 4096)
 #define TIME_TEXT_BYTES        16 /* YYYYMMDDhhmmss, which sorts like the times it stands for */
 
 /* Everything that one certificate needs; made and thrown away by one call. */
 typedef struct zlink_workshop {
-    mbedtls_entropy_context entropy;
-    mbedtls_ctr_drbg_context random;
-    mbedtls_pk_context key;
-    mbedtls_x509_crt authority;
-    mbedtls_pk_context authority_key;
-    mbedtls_x509write_cert certificate;
-    mbedtls_mpi serial;
+    EVP_PKEY *key;
+    X509 *authority;
+    EVP_PKEY *authority_key;
+    X509 *certificate;
     char mesh[ZLINK_CONFIG_NAME_BYTES + 1];
     char not_before[TIME_TEXT_BYTES];
     char not_after[TIME_TEXT_BYTES];
-    unsigned char names[NAMES_BYTES];
-    unsigned char certificate_pem[PEM_BYTES];
-    unsigned char key_pem[KEY_FILE_BYTES];
     zlink_refusal_t *why;
 } zlink_workshop_t;
 
 zlink_status_t zlink_workshop_open(zlink_workshop_t *shop, zlink_refusal_t *why);
 void zlink_workshop_close(zlink_workshop_t *shop);
 
-/* ZLINK_INTERNAL_FAILURE, in the library's words. */
-zlink_status_t zlink_workshop_refuse(zlink_workshop_t *shop, const char *what, int error);
+/* ZLINK_INTERNAL_FAILURE, in the library's last words. */
+zlink_status_t zlink_workshop_refuse(zlink_workshop_t *shop, const char *what);
+
+/* The one certificate that is in the file; NULL with a refusal. */
+X509 *zlink_workshop_load_certificate(zlink_workshop_t *shop, const char *file);
+
+/* What stands in a memory BIO as text of its own, to be wiped and freed with zlink_workshop_forget; NULL without
+ * memory. */
+char *zlink_workshop_text(BIO *bio);
+void zlink_workshop_forget(char *text);
 
 /* From five minutes ago on. */
 zlink_status_t zlink_workshop_set_validity(zlink_workshop_t *shop, unsigned days);
+/* A time as these texts have it, by the rule of RFC 5280; NULL without memory. */
+ASN1_TIME *zlink_workshop_time(const char text[TIME_TEXT_BYTES]);
 
 /* Certificate and key of the folder's authority; its end limits the validity. */
 zlink_status_t zlink_workshop_load_authority(zlink_workshop_t *shop, const char *folder);

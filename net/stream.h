@@ -129,7 +129,7 @@ const zlink_peer_identity_t *zlink_stream_peer_identity(const zlink_stream_t *st
 bool zlink_stream_is_trusted_by(const zlink_stream_t *stream, const zlink_tls_context_t *tls, char *reason,
                                 size_t size);
 
-/* "TLS-ECDHE-ECDSA-WITH-CHACHA20-POLY1305-SHA256"; "" without TLS. */
+/* "ECDHE-ECDSA-AES128-GCM-SHA256"; "" without TLS. */
 const char *zlink_stream_cipher(const zlink_stream_t *stream);
 
 /* "10.0.0.7:5001", "[::1]:5001" or "unix:/path". Never NULL. */

@@ -3,8 +3,8 @@
  *
  * Made from PEM files, at start and when they are read anew; each file is checked and a refusal names it and the
  * reason. After that it is read only and may be shared by all threads; every stream that uses it has a hold. Both sides
- * show a certificate. TLS 1.2 only, ECDHE-ECDSA with ChaCha20-Poly1305 before AES-GCM (the packaged mbedtls seals the
- * former faster), curve secp256r1 only, no renegotiation. Session tickets for an hour at most, under keys that are new
+ * show a certificate. TLS 1.2 only, ECDHE-ECDSA with AES-GCM or ChaCha20-Poly1305, the
+ * server's order, curve secp256r1 only, no renegotiation. Session tickets for an hour at most, under keys that are new
  * at every start; who a peer is, is checked after every handshake, resumed or not.
  */
 #ifndef ZLINK_NET_TLS_CONTEXT_H

@@ -1,13 +1,11 @@
 #include "net/tls_identity.h"
 
+#include <openssl/x509v3.h>
 #include <string.h>
 
 #define SCHEME       "zlink://"
 #define SCHEME_BYTES (sizeof(SCHEME) - 1)
 #define PART_BYTES   64u
-
-/* GeneralName: uniformResourceIdentifier [6]. */
-#define TAG_URI (MBEDTLS_ASN1_CONTEXT_SPECIFIC | 6)
 
 static bool is_part_byte(char byte)
 {
@@ -49,22 +47,38 @@ bool zlink_peer_identity_parse(const char *uri, size_t size, zlink_peer_identity
     return true;
 }
 
-bool zlink_tls_identity_of(const mbedtls_x509_crt *certificate, zlink_peer_identity_t *identity, const char **reason)
+/* The one URI name of our scheme among `names`. */
+static bool identity_among(const GENERAL_NAMES *names, zlink_peer_identity_t *identity, const char **reason)
 {
     unsigned found = 0;
 
-    for (const mbedtls_x509_sequence *name = &certificate->subject_alt_names; name != NULL; name = name->next) {
-        if (name->buf.p == NULL || name->buf.tag != TAG_URI || name->buf.len < SCHEME_BYTES ||
-            memcmp(name->buf.p, SCHEME, SCHEME_BYTES) != 0)
+    for (int i = 0; i < sk_GENERAL_NAME_num(names); i++) {
+        const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, i);
+        const char *uri;
+        size_t size;
+        if (name->type != GEN_URI)
+            continue;
+        uri = (const char *)ASN1_STRING_get0_data(name->d.uniformResourceIdentifier);
+        size = (size_t)ASN1_STRING_length(name->d.uniformResourceIdentifier);
+        if (size < SCHEME_BYTES || memcmp(uri, SCHEME, SCHEME_BYTES) != 0)
             continue;
         if (++found > 1) {
             *reason = "the certificate has more than one zlink:// URI name";
             return false;
         }
-        if (!zlink_peer_identity_parse((const char *)name->buf.p, name->buf.len, identity, reason))
+        if (!zlink_peer_identity_parse(uri, size, identity, reason))
             return false;
     }
     if (found == 0)
         *reason = "the certificate has no URI name zlink://<mesh>/<name>";
     return found == 1;
+}
+
+bool zlink_tls_identity_of(X509 *certificate, zlink_peer_identity_t *identity, const char **reason)
+{
+    GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
+    const bool good = identity_among(names, identity, reason);
+
+    GENERAL_NAMES_free(names);
+    return good;
 }

@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 
 #include "base/memory.h"
 #include "net/tls_resumption_internal.h"
@@ -10,8 +9,7 @@
 struct zlink_tls_resumption {
     _Atomic unsigned holds;
     pthread_mutex_t lock;
-    mbedtls_ssl_session session;
-    bool kept;
+    SSL_SESSION *session; /* NULL: nothing is remembered */
 };
 
 zlink_tls_resumption_t *zlink_tls_resumption_create(void)
@@ -22,7 +20,6 @@ zlink_tls_resumption_t *zlink_tls_resumption_create(void)
         return NULL;
     atomic_init(&resumption->holds, 1);
     pthread_mutex_init(&resumption->lock, NULL);
-    mbedtls_ssl_session_init(&resumption->session);
     return resumption;
 }
 
@@ -36,40 +33,33 @@ void zlink_tls_resumption_release(zlink_tls_resumption_t *resumption)
 {
     if (resumption == NULL || atomic_fetch_sub_explicit(&resumption->holds, 1, memory_order_acq_rel) > 1)
         return;
-    mbedtls_ssl_session_free(&resumption->session); /* wipes, too */
+    SSL_SESSION_free(resumption->session); /* wipes, too */
     pthread_mutex_destroy(&resumption->lock);
     zlink_free(resumption);
 }
 
-/* Under the lock. */
-static void forget(zlink_tls_resumption_t *resumption)
+static void replace(zlink_tls_resumption_t *resumption, SSL_SESSION *session)
 {
-    mbedtls_ssl_session_free(&resumption->session);
-    mbedtls_ssl_session_init(&resumption->session);
-    resumption->kept = false;
+    pthread_mutex_lock(&resumption->lock);
+    SSL_SESSION_free(resumption->session);
+    resumption->session = session;
+    pthread_mutex_unlock(&resumption->lock);
 }
 
 void zlink_tls_resumption_forget(zlink_tls_resumption_t *resumption)
 {
+    replace(resumption, NULL);
+}
+
+void zlink_tls_resumption_offer(zlink_tls_resumption_t *resumption, SSL *ssl)
+{
     pthread_mutex_lock(&resumption->lock);
-    forget(resumption);
+    if (resumption->session != NULL)
+        (void)SSL_set_session(ssl, resumption->session); /* or it is a full handshake */
     pthread_mutex_unlock(&resumption->lock);
 }
 
-void zlink_tls_resumption_offer(zlink_tls_resumption_t *resumption, mbedtls_ssl_context *ssl)
+void zlink_tls_resumption_keep(zlink_tls_resumption_t *resumption, SSL *ssl)
 {
-    pthread_mutex_lock(&resumption->lock);
-    if (resumption->kept && mbedtls_ssl_set_session(ssl, &resumption->session) != 0)
-        forget(resumption);
-    pthread_mutex_unlock(&resumption->lock);
-}
-
-void zlink_tls_resumption_keep(zlink_tls_resumption_t *resumption, const mbedtls_ssl_context *ssl)
-{
-    pthread_mutex_lock(&resumption->lock);
-    forget(resumption);
-    resumption->kept = mbedtls_ssl_get_session(ssl, &resumption->session) == 0;
-    if (!resumption->kept)
-        forget(resumption);
-    pthread_mutex_unlock(&resumption->lock);
+    replace(resumption, SSL_get1_session(ssl));
 }

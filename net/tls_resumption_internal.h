@@ -4,13 +4,14 @@
 #ifndef ZLINK_NET_TLS_RESUMPTION_INTERNAL_H
 #define ZLINK_NET_TLS_RESUMPTION_INTERNAL_H
 
-#include "net/tls_mbedtls_compat.h"
+#include <openssl/ssl.h>
+
 #include "net/tls_resumption.h"
 
-/* Before the handshake. Without effect where nothing is remembered, or without memory. */
-void zlink_tls_resumption_offer(zlink_tls_resumption_t *resumption, mbedtls_ssl_context *ssl);
+/* Before the handshake. Without effect where nothing is remembered. */
+void zlink_tls_resumption_offer(zlink_tls_resumption_t *resumption, SSL *ssl);
 
 /* After a full handshake. What was remembered before is gone in any case. */
-void zlink_tls_resumption_keep(zlink_tls_resumption_t *resumption, const mbedtls_ssl_context *ssl);
+void zlink_tls_resumption_keep(zlink_tls_resumption_t *resumption, SSL *ssl);
 
 #endif

@@ -6,12 +6,15 @@
 
 #include "net/tls_identity.h"
 
-static bool is_revoked(const zlink_tls_context_t *context, const mbedtls_x509_crt *certificate)
+#define TICKET_LIFETIME_S 3600
+
+static bool is_revoked(const zlink_tls_context_t *context, X509 *certificate)
 {
-    for (const mbedtls_x509_crl *list = &context->revoked; list != NULL && list->raw.p != NULL; list = list->next) {
-        if (list->issuer_raw.len == certificate->issuer_raw.len &&
-            memcmp(list->issuer_raw.p, certificate->issuer_raw.p, list->issuer_raw.len) == 0 &&
-            mbedtls_x509_crt_is_revoked(certificate, list) != 0)
+    for (int i = 0; i < sk_X509_CRL_num(context->revoked); i++) {
+        X509_CRL *list = sk_X509_CRL_value(context->revoked, i);
+        X509_REVOKED *entry = NULL;
+        if (X509_NAME_cmp(X509_CRL_get_issuer(list), X509_get_issuer_name(certificate)) == 0 &&
+            X509_CRL_get0_by_cert(list, &entry, certificate) == 1)
             return true;
     }
     return false;
@@ -26,8 +29,8 @@ static bool is_allowed(const zlink_tls_context_t *context, const char *name)
     return context->allow_count == 0;
 }
 
-bool zlink_tls_trusts(const zlink_tls_context_t *context, const mbedtls_x509_crt *certificate,
-                      zlink_peer_identity_t *identity, char reason[ZLINK_TLS_REASON_BYTES])
+bool zlink_tls_trusts(const zlink_tls_context_t *context, X509 *certificate, zlink_peer_identity_t *identity,
+                      char reason[ZLINK_TLS_REASON_BYTES])
 {
     const char *words = NULL;
 
@@ -35,9 +38,9 @@ bool zlink_tls_trusts(const zlink_tls_context_t *context, const mbedtls_x509_crt
         words = "the peer showed no certificate";
     else if (!zlink_tls_identity_of(certificate, identity, &words))
         (void)words; /* set by the callee */
-    else if (mbedtls_x509_time_is_past(&certificate->valid_to))
+    else if (X509_cmp_current_time(X509_get0_notAfter(certificate)) <= 0)
         words = "the certificate has expired";
-    else if (mbedtls_x509_time_is_future(&certificate->valid_from))
+    else if (X509_cmp_current_time(X509_get0_notBefore(certificate)) >= 0)
         words = "the certificate is not valid yet";
     else if (is_revoked(context, certificate))
         words = "the certificate is revoked (tls.crl)";
@@ -50,32 +53,89 @@ bool zlink_tls_trusts(const zlink_tls_context_t *context, const mbedtls_x509_crt
     return false;
 }
 
-/* Nothing that this node has signed is to be good for longer than its own certificate. */
-int zlink_tls_ticket_write(void *argument, const mbedtls_ssl_session *session, unsigned char *start,
-                           const unsigned char *end, size_t *size, uint32_t *lifetime_s)
+bool zlink_tls_is_p256(const EVP_PKEY *key)
 {
-    zlink_tls_context_t *context = argument;
-    const int64_t left_s = context->expires_at - (int64_t)time(NULL);
-    int result;
+    char curve[32] = "";
 
-    if (left_s <= 0)
-        return MBEDTLS_ERR_SSL_SESSION_TICKET_EXPIRED; /* the handshake goes on without a ticket */
-    result = mbedtls_ssl_ticket_write(&context->tickets, session, start, end, size, lifetime_s);
-    if (result == 0 && *lifetime_s > left_s)
-        *lifetime_s = (uint32_t)left_s;
-    return result;
+    return key != NULL && EVP_PKEY_is_a(key, "EC") && EVP_PKEY_get_group_name(key, curve, sizeof(curve), NULL) == 1 &&
+           strcmp(curve, SN_X9_62_prime256v1) == 0;
+}
+
+static bool is_well_signed(X509 *certificate)
+{
+    int digest = NID_undef;
+    int key = NID_undef;
+
+    return X509_get_signature_info(certificate, &digest, &key, NULL, NULL) == 1 &&
+           (digest == NID_sha256 || digest == NID_sha384) && key == NID_X9_62_id_ecPublicKey;
+}
+
+/* An authority without a list has revoked nothing. */
+int zlink_tls_verifying(int good, X509_STORE_CTX *verification)
+{
+    X509 *certificate = X509_STORE_CTX_get_current_cert(verification);
+
+    if (!good)
+        return X509_STORE_CTX_get_error(verification) == X509_V_ERR_UNABLE_TO_GET_CRL;
+    if (zlink_tls_is_p256(X509_get0_pubkey(certificate)) &&
+        (X509_self_signed(certificate, 0) == 1 || is_well_signed(certificate)))
+        return 1;
+    X509_STORE_CTX_set_error(verification, X509_V_ERR_EE_KEY_TOO_SMALL);
+    return 0;
+}
+
+bool zlink_tls_trust_store(const zlink_tls_context_t *context, X509_STORE *store)
+{
+    for (int i = 0; i < sk_X509_num(context->authorities); i++) {
+        if (X509_STORE_add_cert(store, sk_X509_value(context->authorities, i)) != 1)
+            return false;
+    }
+    for (int i = 0; i < sk_X509_CRL_num(context->revoked); i++) {
+        if (X509_STORE_add_crl(store, sk_X509_CRL_value(context->revoked, i)) != 1)
+            return false;
+    }
+    if (sk_X509_CRL_num(context->revoked) > 0 &&
+        X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL) != 1)
+        return false;
+    return true;
+}
+
+/* ---- tickets ---- */
+
+/* Nothing that this node has signed is to be good for longer than its own certificate. */
+static int writing_ticket(SSL *ssl, void *argument)
+{
+    const zlink_tls_context_t *context = argument;
+    const int64_t left_s = context->expires_at - (int64_t)time(NULL);
+
+    SSL_SESSION_set_timeout(SSL_get_session(ssl), left_s > TICKET_LIFETIME_S ? TICKET_LIFETIME_S
+                                                  : left_s > 0               ? (long)left_s
+                                                                             : 1);
+    return 1;
 }
 
 /* A ticket of somebody who would not be let in today is not taken; the full handshake that follows says why. */
-int zlink_tls_ticket_parse(void *argument, mbedtls_ssl_session *session, unsigned char *bytes, size_t size)
+static SSL_TICKET_RETURN reading_ticket(SSL *ssl, SSL_SESSION *session, const unsigned char *name, size_t name_bytes,
+                                        SSL_TICKET_STATUS status, void *argument)
 {
-    zlink_tls_context_t *context = argument;
+    const zlink_tls_context_t *context = argument;
     zlink_peer_identity_t identity;
     char reason[ZLINK_TLS_REASON_BYTES];
-    int result = mbedtls_ssl_ticket_parse(&context->tickets, session, bytes, size);
 
-    if (result == 0 && (context->expires_at < (int64_t)time(NULL) ||
-                        !zlink_tls_trusts(context, session->ZLINK_MBEDTLS_PRIVATE(peer_cert), &identity, reason)))
-        result = MBEDTLS_ERR_SSL_SESSION_TICKET_EXPIRED;
-    return result;
+    (void)ssl;
+    (void)name;
+    (void)name_bytes;
+    if (status == SSL_TICKET_EMPTY || status == SSL_TICKET_NO_DECRYPT)
+        return SSL_TICKET_RETURN_IGNORE_RENEW;
+    if ((status != SSL_TICKET_SUCCESS && status != SSL_TICKET_SUCCESS_RENEW) ||
+        context->expires_at < (int64_t)time(NULL) ||
+        !zlink_tls_trusts(context, SSL_SESSION_get0_peer(session), &identity, reason))
+        return SSL_TICKET_RETURN_IGNORE_RENEW;
+    return SSL_TICKET_RETURN_USE;
+}
+
+void zlink_tls_trust_tickets(zlink_tls_context_t *context)
+{
+    SSL_CTX_set_timeout(context->server, TICKET_LIFETIME_S);
+    SSL_CTX_set_session_ticket_cb(context->server, writing_ticket, reading_ticket, context);
 }

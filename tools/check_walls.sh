@@ -18,10 +18,10 @@ wall() {
   fi
 }
 
-wall include 'base/|exec/|net/|proto/|server/|ctl/|node/|liburing|mbedtls/|cyaml/|yaml'
-wall base 'exec/|net/|proto/|server/|ctl/|node/|liburing|mbedtls/|cyaml/|yaml|pb'
-wall exec 'net/|proto/|server/|ctl/|node/|liburing|mbedtls/|cyaml/|yaml|pb'
-wall proto 'exec/|net/|server/|ctl/|node/|liburing|mbedtls/|cyaml/|yaml'
+wall include 'base/|exec/|net/|proto/|server/|ctl/|node/|liburing|openssl/|cyaml/|yaml'
+wall base 'exec/|net/|proto/|server/|ctl/|node/|liburing|openssl/|cyaml/|yaml|pb'
+wall exec 'net/|proto/|server/|ctl/|node/|liburing|openssl/|cyaml/|yaml|pb'
+wall proto 'exec/|net/|server/|ctl/|node/|liburing|openssl/|cyaml/|yaml'
 wall net 'exec/|proto/([^f]|f[^r]|fr[^a]|fra[^m]|fram[^e]|frame[^.])|server/|ctl/|node/|cyaml/|yaml|pb'
 wall server 'ctl/|node/'
 wall ctl 'node/'

@@ -1,4 +1,4 @@
-# All of net and what it stands on; liburing and mbedtls come with it.
+# All of net and what it stands on; liburing and OpenSSL come with it.
 set(ZLINK_NET_TEST_LIBRARIES zlink_net zlink_frame zlink_base)
 zlink_unit_test(mailbox ${ZLINK_NET_TEST_LIBRARIES})
 zlink_unit_test(ring_features ${ZLINK_NET_TEST_LIBRARIES})

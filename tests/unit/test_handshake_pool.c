@@ -13,6 +13,7 @@ extern zlink_counter_t zlink_counter_net_handshakes_waiting;
 
 static tls_fixture_t fixture;
 static zlink_tls_context_t *context;
+static pthread_mutex_t stand = PTHREAD_MUTEX_INITIALIZER;
 
 static int set_up(void **state)
 {
@@ -23,6 +24,7 @@ static int set_up(void **state)
     tls_fixture_authority(&fixture, "ca");
     files = tls_fixture_node(&fixture, "ca", "mesh", "node-a");
     context = tls_fixture_context(&files);
+    tls_fixture_stop_at(context, &stand);
     return 0;
 }
 
@@ -113,13 +115,13 @@ static bool withdraw(bench_t *bench, size_t index)
     return bench->withdrawn;
 }
 
-/* A session that needs random numbers stands still while the test holds their lock. */
+/* A session stands still at its first message while the test holds the lock. */
 static void hold_helper(bench_t *bench, size_t index)
 {
     const struct timespec pause = {.tv_nsec = 200000};
     const time_t until = time(NULL) + FIXTURE_PATIENCE_S;
 
-    pthread_mutex_lock(&context->random_lock);
+    pthread_mutex_lock(&stand);
     submit(bench, index, 1);
     assert_int_equal(bench->status[index], ZLINK_OK);
     while (zlink_counter_read(&zlink_counter_net_handshakes_waiting) > 0) {
@@ -145,7 +147,7 @@ static void test_handshake_pool_bounds_those_who_wait(void **state)
     assert_false(withdraw(&bench, 0)); /* a helper has it */
     submit(&bench, 3, 1);
     assert_int_equal(bench.status[3], ZLINK_OK);
-    pthread_mutex_unlock(&context->random_lock);
+    pthread_mutex_unlock(&stand);
     fixture_wait_for(&bench.back, 3);
     assert_int_equal(bench.works[0].order, 1);
     assert_int_equal(bench.works[1].order, 0);
@@ -172,7 +174,7 @@ static void test_handshake_pool_finishes_what_it_began(void **state)
     assert_int_equal(bench.status[0], ZLINK_OK);
     submit(&bench, 3, 1);
     assert_int_equal(bench.status[3], ZLINK_CAPACITY_EXCEEDED);
-    pthread_mutex_unlock(&context->random_lock);
+    pthread_mutex_unlock(&stand);
     fixture_wait_for(&bench.back, 4);
     assert_int_equal(bench.works[1].order, 2);
     assert_int_equal(bench.works[0].order, 3);

@@ -144,8 +144,7 @@ static void test_tls_context_identity_must_be_one_good_uri(void **state)
 
 static void test_tls_context_authority_must_vouch(void **state)
 {
-    const tls_wish_t wide = {
-        .name = "wide", .authority = "ca", .uris = {"zlink://mesh/wide"}, .curve = MBEDTLS_ECP_DP_SECP384R1};
+    const tls_wish_t wide = {.name = "wide", .authority = "ca", .uris = {"zlink://mesh/wide"}, .curve = "P-384"};
     tls_files_t files = tls_fixture_node(&fixture, "foreign", "mesh", "stranger");
 
     (void)state;

@@ -103,7 +103,7 @@ static void test_tls_stream_mutual_handshake_and_close_notify(void **state)
     pair_open(&pair, NULL, 64);
     assert_string_equal(pair.accepted.identity, "mesh/node-b");
     assert_string_equal(pair.dialled.identity, "mesh/node-a");
-    assert_string_equal(pair.dialled.cipher, "TLS-ECDHE-ECDSA-WITH-CHACHA20-POLY1305-SHA256");
+    assert_string_equal(pair.dialled.cipher, "ECDHE-ECDSA-AES128-GCM-SHA256");
     assert_string_equal(pair.dialled.address, pair.server.address);
     assert_int_equal(party_write(pair.other, &pair.dialled, "secret", 6, false), ZLINK_OK);
     fixture_wait_for(&pair.accepted.received, 6);
@@ -202,7 +202,7 @@ static void test_tr92_tr93_untrusted_peer_is_refused_with_a_reason(void **state)
         party_t *refused = dials ? &pair.dialled : &pair.accepted;
 
         assert_int_equal(refusing->status, ZLINK_REJECTED);
-        assert_non_null(strstr(refusing->reason, "not correctly signed by the trusted CA"));
+        assert_non_null(strstr(refusing->reason, "not signed by an authority"));
         assert_non_null(strstr(refused->reason, "the peer refused: certificate of an unknown authority"));
         assert_true(zlink_counter_read(&zlink_counter_net_handshakes_failed) > failed);
         pair_close(&pair);
@@ -307,14 +307,17 @@ static void test_tls_stream_leaves_no_connection_behind(void **state)
 }
 
 /* While the test has this lock, a helper that works for the context stands still. */
+static pthread_mutex_t stand = PTHREAD_MUTEX_INITIALIZER;
+
 static void stop_helper(zlink_tls_context_t *context)
 {
-    pthread_mutex_lock(&context->random_lock);
+    tls_fixture_stop_at(context, &stand);
+    pthread_mutex_lock(&stand);
 }
 
-static void free_helper(zlink_tls_context_t *context)
+static void free_helper(void)
 {
-    pthread_mutex_unlock(&context->random_lock);
+    pthread_mutex_unlock(&stand);
 }
 
 /* A stream that is closed while a helper has its session ends when that is back, and not before. */
@@ -330,7 +333,7 @@ static void test_tls_stream_closed_while_a_helper_has_its_session(void **state)
     fixture_wait(&pair.accepted.closed); /* the socket is down at once */
     for (int i = 0; i < 20; i++)
         zlink_reactor_call(pair.other, fixture_nothing, NULL);
-    free_helper(context_b);
+    free_helper();
     fixture_wait(&pair.dialled.closed);
     assert_int_equal(pair.dialled.status, ZLINK_UNAVAILABLE);
     assert_string_equal(pair.dialled.reason, "aborted by the test");
@@ -372,7 +375,7 @@ static void test_tls_stream_too_many_handshakes_are_turned_away(void **state)
     const time_t until = time(NULL) + FIXTURE_PATIENCE_S;
     while (zlink_counter_read(&zlink_counter_net_handshakes_turned_away) == before && time(NULL) < until)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    free_helper(context_b);
+    free_helper();
     size_t opened = 0;
     size_t refused = 0;
 

@@ -15,14 +15,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <mbedtls/ctr_drbg.h>
-#include <mbedtls/entropy.h>
-#include <mbedtls/oid.h>
-#include <mbedtls/pk.h>
-#include <mbedtls/rsa.h>
-#include <mbedtls/x509_crt.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
+
+#include <pthread.h>
 
 #include "net/tls_context.h"
+#include "net/tls_context_internal.h"
 
 #define TLS_NAMES_MAX 3
 
@@ -38,15 +37,13 @@ typedef struct tls_wish {
     const char *uris[TLS_NAMES_MAX]; /* URI names */
     const char *not_before;          /* "20200101000000" */
     const char *not_after;
-    mbedtls_ecp_group_id curve; /* 0 = secp256r1 */
+    const char *curve; /* NULL = P-256 */
     bool is_authority;
     bool server_only; /* extended key usage serverAuth alone */
 } tls_wish_t;
 
 typedef struct tls_fixture {
     char directory[64];
-    mbedtls_entropy_context entropy;
-    mbedtls_ctr_drbg_context random;
     int serial;
 } tls_fixture_t;
 
@@ -74,9 +71,6 @@ static inline void tls_fixture_init(tls_fixture_t *fixture)
         folder = "/tmp";
     snprintf(fixture->directory, sizeof(fixture->directory), "%s/zlink-tls-XXXXXX", folder);
     assert(mkdtemp(fixture->directory) != NULL);
-    mbedtls_entropy_init(&fixture->entropy);
-    mbedtls_ctr_drbg_init(&fixture->random);
-    assert(mbedtls_ctr_drbg_seed(&fixture->random, mbedtls_entropy_func, &fixture->entropy, NULL, 0) == 0);
 }
 
 static inline void tls_fixture_release(tls_fixture_t *fixture)
@@ -85,101 +79,102 @@ static inline void tls_fixture_release(tls_fixture_t *fixture)
 
     snprintf(command, sizeof(command), "rm -rf '%s'", fixture->directory);
     assert(system(command) == 0);
-    mbedtls_ctr_drbg_free(&fixture->random);
-    mbedtls_entropy_free(&fixture->entropy);
 }
 
-/* DER: tag, length (up to 65535), bytes. */
-static inline size_t tls_der(uint8_t *out, uint8_t tag, const uint8_t *bytes, size_t size)
+static inline void tls_add_extension(X509 *certificate, int which, const char *text)
 {
-    size_t head = 0;
+    X509_EXTENSION *extension = X509V3_EXT_conf_nid(NULL, NULL, which, text);
 
-    out[head++] = tag;
-    if (size > 127) {
-        out[head++] = 0x82;
-        out[head++] = (uint8_t)(size >> 8);
+    assert(extension != NULL && X509_add_ext(certificate, extension, -1) == 1);
+    X509_EXTENSION_free(extension);
+}
+
+/* As bytes: what OpenSSL's own text form would take for something else is a name, too. */
+static inline void tls_set_names(X509 *certificate, const tls_wish_t *wish)
+{
+    GENERAL_NAMES *names = GENERAL_NAMES_new();
+
+    for (size_t i = 0; i < TLS_NAMES_MAX && wish->uris[i] != NULL; i++) {
+        GENERAL_NAME *name = GENERAL_NAME_new();
+        ASN1_IA5STRING *uri = ASN1_IA5STRING_new();
+
+        assert(ASN1_STRING_set(uri, wish->uris[i], (int)strlen(wish->uris[i])) == 1);
+        GENERAL_NAME_set0_value(name, GEN_URI, uri);
+        sk_GENERAL_NAME_push(names, name);
     }
-    out[head++] = (uint8_t)size;
-    memcpy(out + head, bytes, size);
-    return head + size;
+    if (sk_GENERAL_NAME_num(names) > 0)
+        assert(X509_add1_ext_i2d(certificate, NID_subject_alt_name, names, 0, X509V3_ADD_DEFAULT) == 1);
+    GENERAL_NAMES_free(names);
 }
 
-static inline void tls_set_names(mbedtls_x509write_cert *certificate, const tls_wish_t *wish)
+static inline EVP_PKEY *tls_load_key(const char *path)
 {
-    uint8_t names[1024];
-    uint8_t sequence[1100];
-    size_t size = 0;
+    FILE *file = fopen(path, "re");
+    EVP_PKEY *key = file == NULL ? NULL : PEM_read_PrivateKey(file, NULL, NULL, NULL);
 
-    for (size_t i = 0; i < TLS_NAMES_MAX && wish->uris[i] != NULL; i++)
-        size += tls_der(names + size, 0x86, (const uint8_t *)wish->uris[i], strlen(wish->uris[i]));
-    if (size == 0)
-        return;
-    size = tls_der(sequence, 0x30, names, size);
-    assert(mbedtls_x509write_crt_set_extension(certificate, MBEDTLS_OID_SUBJECT_ALT_NAME,
-                                               MBEDTLS_OID_SIZE(MBEDTLS_OID_SUBJECT_ALT_NAME), 0, sequence, size) == 0);
+    assert(key != NULL);
+    fclose(file);
+    return key;
 }
 
-static inline void tls_load_issuer(tls_fixture_t *fixture, const char *name, mbedtls_pk_context *key)
+static inline void tls_set_name(X509_NAME *name, const char *common)
 {
-    char path[160];
+    assert(X509_NAME_add_entry_by_NID(name, NID_commonName, MBSTRING_UTF8, (const unsigned char *)common, -1, -1, 0) ==
+           1);
+}
 
-    tls_fixture_path(fixture, name, "key", path);
-    assert(mbedtls_pk_parse_keyfile(key, path, NULL) == 0);
+static inline void tls_set_time(ASN1_TIME *when, const char *text)
+{
+    char with_zone[24];
+
+    snprintf(with_zone, sizeof(with_zone), "%sZ", text);
+    assert(ASN1_TIME_set_string_X509(when, with_zone) == 1);
+}
+
+static inline void tls_write_pair(const tls_files_t *files, X509 *certificate, EVP_PKEY *key)
+{
+    FILE *file = fopen(files->certificate, "we");
+
+    assert(file != NULL && PEM_write_X509(file, certificate) == 1 && fclose(file) == 0);
+    tls_fixture_write(files->key, "", 0, 0600);
+    file = fopen(files->key, "we");
+    assert(file != NULL && PEM_write_PrivateKey(file, key, NULL, NULL, 0, NULL, NULL) == 1 && fclose(file) == 0);
 }
 
 /* Makes NAME.pem and NAME.key and says where they and the authority are. */
 static inline tls_files_t tls_fixture_make(tls_fixture_t *fixture, const tls_wish_t *wish)
 {
-    static const uint8_t server_auth[] = {0x30, 0x0a, 0x06, 0x08, 0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x01};
-    const mbedtls_ecp_group_id curve = wish->curve == MBEDTLS_ECP_DP_NONE ? MBEDTLS_ECP_DP_SECP256R1 : wish->curve;
+    const char *authority = wish->authority == NULL ? wish->name : wish->authority;
+    X509 *certificate = X509_new();
+    EVP_PKEY *key = EVP_EC_gen(wish->curve == NULL ? "P-256" : wish->curve);
+    EVP_PKEY *issuer = key;
     tls_files_t files;
-    mbedtls_x509write_cert certificate;
-    mbedtls_pk_context key;
-    mbedtls_pk_context issuer;
-    mbedtls_mpi serial;
-    unsigned char pem[4096];
-    char subject[96];
-    char issuer_name[96];
+    char path[160];
 
-    mbedtls_x509write_crt_init(&certificate);
-    mbedtls_pk_init(&key);
-    mbedtls_pk_init(&issuer);
-    mbedtls_mpi_init(&serial);
-    assert(mbedtls_pk_setup(&key, mbedtls_pk_info_from_type(MBEDTLS_PK_ECKEY)) == 0);
-    assert(mbedtls_ecp_gen_key(curve, mbedtls_pk_ec(key), mbedtls_ctr_drbg_random, &fixture->random) == 0);
-    if (wish->authority != NULL)
-        tls_load_issuer(fixture, wish->authority, &issuer);
-    snprintf(subject, sizeof(subject), "CN=%s", wish->name);
-    snprintf(issuer_name, sizeof(issuer_name), "CN=%s", wish->authority == NULL ? wish->name : wish->authority);
-    assert(mbedtls_mpi_lset(&serial, ++fixture->serial) == 0);
-    mbedtls_x509write_crt_set_version(&certificate, MBEDTLS_X509_CRT_VERSION_3);
-    mbedtls_x509write_crt_set_md_alg(&certificate, MBEDTLS_MD_SHA256);
-    mbedtls_x509write_crt_set_subject_key(&certificate, &key);
-    mbedtls_x509write_crt_set_issuer_key(&certificate, wish->authority == NULL ? &key : &issuer);
-    assert(mbedtls_x509write_crt_set_serial(&certificate, &serial) == 0);
-    assert(mbedtls_x509write_crt_set_subject_name(&certificate, subject) == 0);
-    assert(mbedtls_x509write_crt_set_issuer_name(&certificate, issuer_name) == 0);
-    assert(mbedtls_x509write_crt_set_validity(&certificate,
-                                              wish->not_before == NULL ? "20200101000000" : wish->not_before,
-                                              wish->not_after == NULL ? "20991231235959" : wish->not_after) == 0);
-    assert(mbedtls_x509write_crt_set_basic_constraints(&certificate, wish->is_authority ? 1 : 0, -1) == 0);
-    if (wish->server_only)
-        assert(mbedtls_x509write_crt_set_extension(&certificate, MBEDTLS_OID_EXTENDED_KEY_USAGE,
-                                                   MBEDTLS_OID_SIZE(MBEDTLS_OID_EXTENDED_KEY_USAGE), 0, server_auth,
-                                                   sizeof(server_auth)) == 0);
-    tls_set_names(&certificate, wish);
-
-    tls_fixture_path(fixture, wish->authority == NULL ? wish->name : wish->authority, "pem", files.ca);
+    assert(certificate != NULL && key != NULL);
+    tls_fixture_path(fixture, authority, "pem", files.ca);
     tls_fixture_path(fixture, wish->name, "pem", files.certificate);
     tls_fixture_path(fixture, wish->name, "key", files.key);
-    assert(mbedtls_x509write_crt_pem(&certificate, pem, sizeof(pem), mbedtls_ctr_drbg_random, &fixture->random) == 0);
-    tls_fixture_write(files.certificate, pem, strlen((char *)pem), 0644);
-    assert(mbedtls_pk_write_key_pem(&key, pem, sizeof(pem)) == 0);
-    tls_fixture_write(files.key, pem, strlen((char *)pem), 0600);
-    mbedtls_x509write_crt_free(&certificate);
-    mbedtls_pk_free(&key);
-    mbedtls_pk_free(&issuer);
-    mbedtls_mpi_free(&serial);
+    if (wish->authority != NULL) {
+        tls_fixture_path(fixture, wish->authority, "key", path);
+        issuer = tls_load_key(path);
+    }
+    assert(X509_set_version(certificate, X509_VERSION_3) == 1 && X509_set_pubkey(certificate, key) == 1);
+    assert(ASN1_INTEGER_set(X509_get_serialNumber(certificate), ++fixture->serial) == 1);
+    tls_set_name(X509_get_subject_name(certificate), wish->name);
+    tls_set_name(X509_get_issuer_name(certificate), authority);
+    tls_set_time(X509_getm_notBefore(certificate), wish->not_before == NULL ? "20200101000000" : wish->not_before);
+    tls_set_time(X509_getm_notAfter(certificate), wish->not_after == NULL ? "20991231235959" : wish->not_after);
+    tls_add_extension(certificate, NID_basic_constraints, wish->is_authority ? "CA:TRUE" : "CA:FALSE");
+    if (wish->server_only)
+        tls_add_extension(certificate, NID_ext_key_usage, "serverAuth");
+    tls_set_names(certificate, wish);
+    assert(X509_sign(certificate, issuer, EVP_sha256()) > 0);
+    tls_write_pair(&files, certificate, key);
+    if (issuer != key)
+        EVP_PKEY_free(issuer);
+    EVP_PKEY_free(key);
+    X509_free(certificate);
     return files;
 }
 
@@ -212,6 +207,26 @@ static inline zlink_tls_context_t *tls_fixture_context(const tls_files_t *files)
         fprintf(stderr, "%s\n", why.line);
     assert(context != NULL);
     return context;
+}
+
+/* While the test has the lock, whoever drives a session of the context that was made since stands still at its next
+ * message. */
+static inline void tls_fixture_stand(int writing, int version, int type, const void *bytes, size_t size, SSL *ssl,
+                                     void *lock)
+{
+    (void)writing, (void)version, (void)type, (void)bytes, (void)size, (void)ssl;
+    pthread_mutex_lock(lock);
+    pthread_mutex_unlock(lock);
+}
+
+static inline void tls_fixture_stop_at(zlink_tls_context_t *context, pthread_mutex_t *lock)
+{
+    SSL_CTX *sides[] = {context->server, context->client};
+
+    for (size_t i = 0; i < 2; i++) {
+        SSL_CTX_set_msg_callback(sides[i], tls_fixture_stand);
+        SSL_CTX_set_msg_callback_arg(sides[i], lock);
+    }
 }
 
 /* ca.pem becomes the files of `first` and `second` behind each other. */

@@ -42,7 +42,7 @@ typedef struct connection {
     buffer_t raw[2]; /* to the socket: one is filled, the other is on its way */
     int filling, on_way;
     size_t sent;
-    mbedtls_ssl_context ssl;
+    SSL *ssl;
     uint64_t *asked_ns;
 } connection_t;
 
@@ -96,17 +96,15 @@ static int tls_send(void *context, const unsigned char *bytes, size_t size)
     return (int)size;
 }
 
-static int tls_receive(void *context, unsigned char *bytes, size_t size)
+static size_t tls_receive(void *context, unsigned char *bytes, size_t size)
 {
     connection_t *connection = context;
     size_t left = connection->received_bytes - connection->received_used;
-    if (left == 0)
-        return MBEDTLS_ERR_SSL_WANT_READ;
     if (size > left)
         size = left;
     memcpy(bytes, connection->received + connection->received_used, size);
     connection->received_used += size;
-    return (int)size;
+    return size;
 }
 
 /* All that was written since the last time: as few records as possible. */
@@ -117,9 +115,9 @@ static void seal(connection_t *connection)
     } else {
         for (size_t done = 0; done < connection->out.used;) {
             size_t size = connection->out.used - done;
-            int wrote = mbedtls_ssl_write(&connection->ssl, connection->out.bytes + done, size > 16384 ? 16384 : size);
-            if (wrote < 0)
-                floor_die("TLS write: -0x%x", (unsigned)-wrote);
+            int wrote = SSL_write(connection->ssl, connection->out.bytes + done, size > 16384 ? 16384 : (int)size);
+            if (wrote <= 0)
+                floor_die("TLS write: %d", SSL_get_error(connection->ssl, wrote));
             done += (size_t)wrote;
         }
     }
@@ -191,10 +189,11 @@ static connection_t *make_connection(int fd)
     connections[connection_count++] = connection;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     if (use_tls) {
-        mbedtls_ssl_init(&connection->ssl);
-        if (mbedtls_ssl_setup(&connection->ssl, &tls.config))
-            floor_die("TLS set-up");
-        mbedtls_ssl_set_bio(&connection->ssl, connection, tls_send, tls_receive, NULL);
+        connection->ssl = floor_tls_session(&tls, tls_send, tls_receive, connection);
+        if (options.server)
+            SSL_set_accept_state(connection->ssl);
+        else
+            SSL_set_connect_state(connection->ssl);
     }
     return connection;
 }
@@ -289,29 +288,36 @@ static void take_frames(connection_t *connection)
 
 static bool is_open(const connection_t *connection)
 {
-    return !use_tls || connection->ssl.state == MBEDTLS_SSL_HANDSHAKE_OVER;
+    return !use_tls || SSL_is_init_finished(connection->ssl);
+}
+
+static void shake_hands(connection_t *connection)
+{
+    int result = SSL_do_handshake(connection->ssl);
+    int error = SSL_get_error(connection->ssl, result);
+    if (result != 1 && error != SSL_ERROR_WANT_READ)
+        floor_die("handshake: %d", error);
 }
 
 static void decrypt(connection_t *connection)
 {
     buffer_t *in = &connection->in;
     if (!is_open(connection)) {
-        int result = mbedtls_ssl_handshake(&connection->ssl);
-        if (result && result != MBEDTLS_ERR_SSL_WANT_READ)
-            floor_die("handshake: -0x%x", (unsigned)-result);
+        shake_hands(connection);
     }
     while (is_open(connection)) {
         append(in, NULL, 16384);
         in->used -= 16384;
-        int got = mbedtls_ssl_read(&connection->ssl, in->bytes + in->used, 16384);
-        if (got == MBEDTLS_ERR_SSL_WANT_READ)
+        int got = SSL_read(connection->ssl, in->bytes + in->used, 16384);
+        int error = got > 0 ? SSL_ERROR_NONE : SSL_get_error(connection->ssl, got);
+        if (error == SSL_ERROR_WANT_READ)
             return;
-        if (got == MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY || got == 0) {
+        if (error == SSL_ERROR_ZERO_RETURN) {
             connection->dead = true;
             return;
         }
-        if (got < 0)
-            floor_die("TLS read: -0x%x", (unsigned)-got);
+        if (error != SSL_ERROR_NONE)
+            floor_die("TLS read: %d", error);
         in->used += (size_t)got;
     }
 }
@@ -416,9 +422,7 @@ static void connect_all(const struct sockaddr_in *address)
         }
         connection_t *connection = make_connection(fd);
         if (use_tls) {
-            int result = mbedtls_ssl_handshake(&connection->ssl);
-            if (result && result != MBEDTLS_ERR_SSL_WANT_READ)
-                floor_die("handshake: -0x%x", (unsigned)-result);
+            shake_hands(connection);
         }
         start_send(connection);
         start_receive(connection);

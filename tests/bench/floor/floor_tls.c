@@ -17,44 +17,81 @@ void floor_die(const char *format, ...)
 
 void floor_tls_init(floor_tls_t *tls, bool server, const char *certificates, const char *name, const char *cipher)
 {
-    static const int chacha[] = {MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, 0};
-    static const int aes128[] = {MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, 0};
-    static const mbedtls_ecp_group_id curves[] = {MBEDTLS_ECP_DP_SECP256R1, MBEDTLS_ECP_DP_NONE};
+    const char *suite =
+        strcmp(cipher, "aes128") == 0 ? "ECDHE-ECDSA-AES128-GCM-SHA256" : "ECDHE-ECDSA-CHACHA20-POLY1305";
     char path[4096];
 
-    mbedtls_entropy_init(&tls->entropy);
-    mbedtls_ctr_drbg_init(&tls->random);
-    mbedtls_x509_crt_init(&tls->ca);
-    mbedtls_x509_crt_init(&tls->certificate);
-    mbedtls_pk_init(&tls->key);
-    mbedtls_ssl_config_init(&tls->config);
-    if (mbedtls_ctr_drbg_seed(&tls->random, mbedtls_entropy_func, &tls->entropy, NULL, 0))
-        floor_die("no random numbers");
+    tls->context = SSL_CTX_new(server ? TLS_server_method() : TLS_client_method());
+    if (!tls->context)
+        floor_die("no TLS");
+    SSL_CTX_set_min_proto_version(tls->context, TLS1_2_VERSION);
+    SSL_CTX_set_max_proto_version(tls->context, TLS1_2_VERSION);
+    SSL_CTX_set_verify(tls->context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+    SSL_CTX_set_session_id_context(tls->context, (const unsigned char *)"floor", 5);
+    SSL_CTX_set_session_cache_mode(tls->context, SSL_SESS_CACHE_OFF);
     snprintf(path, sizeof(path), "%s/ca.pem", certificates);
-    if (mbedtls_x509_crt_parse_file(&tls->ca, path))
+    if (SSL_CTX_load_verify_file(tls->context, path) != 1)
         floor_die("%s cannot be used", path);
     snprintf(path, sizeof(path), "%s/%s.pem", certificates, name);
-    if (mbedtls_x509_crt_parse_file(&tls->certificate, path))
+    if (SSL_CTX_use_certificate_chain_file(tls->context, path) != 1)
         floor_die("%s cannot be used", path);
     snprintf(path, sizeof(path), "%s/%s.key", certificates, name);
-    if (mbedtls_pk_parse_keyfile(&tls->key, path, NULL))
+    if (SSL_CTX_use_PrivateKey_file(tls->context, path, SSL_FILETYPE_PEM) != 1)
         floor_die("%s cannot be used", path);
-    if (mbedtls_ssl_config_defaults(&tls->config, server ? MBEDTLS_SSL_IS_SERVER : MBEDTLS_SSL_IS_CLIENT,
-                                    MBEDTLS_SSL_TRANSPORT_STREAM, MBEDTLS_SSL_PRESET_DEFAULT))
-        floor_die("no TLS defaults");
-    mbedtls_ssl_conf_rng(&tls->config, mbedtls_ctr_drbg_random, &tls->random);
-    mbedtls_ssl_conf_authmode(&tls->config, MBEDTLS_SSL_VERIFY_REQUIRED);
-    mbedtls_ssl_conf_ca_chain(&tls->config, &tls->ca, NULL);
-    if (mbedtls_ssl_conf_own_cert(&tls->config, &tls->certificate, &tls->key))
-        floor_die("%s cannot be used", path);
-    mbedtls_ssl_conf_ciphersuites(&tls->config, strcmp(cipher, "aes128") == 0 ? aes128 : chacha);
-    mbedtls_ssl_conf_curves(&tls->config, curves);
-    if (server) {
-        mbedtls_ssl_ticket_init(&tls->tickets);
-        if (mbedtls_ssl_ticket_setup(&tls->tickets, mbedtls_ctr_drbg_random, &tls->random, MBEDTLS_CIPHER_AES_256_GCM,
-                                     3600))
-            floor_die("no tickets");
-        mbedtls_ssl_conf_session_tickets_cb(&tls->config, mbedtls_ssl_ticket_write, mbedtls_ssl_ticket_parse,
-                                            &tls->tickets);
+    if (SSL_CTX_set_cipher_list(tls->context, suite) != 1 || SSL_CTX_set1_groups_list(tls->context, "P-256") != 1)
+        floor_die("no suite %s", suite);
+}
+
+/* ---- a session's bytes ---- */
+
+typedef struct io {
+    int (*send)(void *context, const unsigned char *bytes, size_t size);
+    size_t (*receive)(void *context, unsigned char *bytes, size_t size);
+    void *context;
+} io_t;
+
+static int io_read(BIO *bio, char *bytes, int size)
+{
+    io_t *io = BIO_get_data(bio);
+    size_t got = io->receive(io->context, (unsigned char *)bytes, (size_t)size);
+    BIO_clear_retry_flags(bio);
+    if (got == 0)
+        BIO_set_retry_read(bio);
+    return got > 0 ? (int)got : -1;
+}
+
+static int io_write(BIO *bio, const char *bytes, int size)
+{
+    io_t *io = BIO_get_data(bio);
+    BIO_clear_retry_flags(bio);
+    return io->send(io->context, (const unsigned char *)bytes, (size_t)size);
+}
+
+static long io_control(BIO *bio, int command, long number, void *pointer)
+{
+    (void)bio;
+    (void)number;
+    (void)pointer;
+    return command == BIO_CTRL_FLUSH ? 1 : 0;
+}
+
+SSL *floor_tls_session(const floor_tls_t *tls, int (*send)(void *context, const unsigned char *bytes, size_t size),
+                       size_t (*receive)(void *context, unsigned char *bytes, size_t size), void *context)
+{
+    static BIO_METHOD *method;
+    io_t *io = malloc(sizeof(*io));
+    SSL *ssl = SSL_new(tls->context);
+    if (!method && (method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "floor")) != NULL) {
+        BIO_meth_set_read(method, io_read);
+        BIO_meth_set_write(method, io_write);
+        BIO_meth_set_ctrl(method, io_control);
     }
+    BIO *bio = method ? BIO_new(method) : NULL;
+    if (!io || !ssl || !bio)
+        floor_die("TLS set-up");
+    *io = (io_t){send, receive, context};
+    BIO_set_data(bio, io);
+    BIO_set_init(bio, 1);
+    SSL_set_bio(ssl, bio, bio);
+    return ssl;
 }

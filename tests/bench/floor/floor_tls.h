@@ -5,25 +5,19 @@
 #ifndef BENCH_FLOOR_TLS_H
 #define BENCH_FLOOR_TLS_H
 
-#include <mbedtls/ctr_drbg.h>
-#include <mbedtls/entropy.h>
-#include <mbedtls/pk.h>
-#include <mbedtls/ssl.h>
-#include <mbedtls/ssl_ticket.h>
-#include <mbedtls/x509_crt.h>
+#include <openssl/ssl.h>
 #include <stdbool.h>
 
 typedef struct floor_tls {
-    mbedtls_entropy_context entropy;
-    mbedtls_ctr_drbg_context random;
-    mbedtls_x509_crt ca, certificate;
-    mbedtls_pk_context key;
-    mbedtls_ssl_config config;
-    mbedtls_ssl_ticket_context tickets; /* a server's */
+    SSL_CTX *context;
 } floor_tls_t;
 
 /* `certificates` is a folder with ca.pem and NAME.pem, NAME.key; `cipher` is "chacha" or "aes128". */
 void floor_tls_init(floor_tls_t *tls, bool server, const char *certificates, const char *name, const char *cipher);
+
+/* A session whose bytes go through two functions: `send` takes all, `receive` answers how many there were. */
+SSL *floor_tls_session(const floor_tls_t *tls, int (*send)(void *context, const unsigned char *bytes, size_t size),
+                       size_t (*receive)(void *context, unsigned char *bytes, size_t size), void *context);
 
 /* Prints the line and ends the program. */
 void floor_die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));

@@ -28,48 +28,31 @@ static struct options {
 
 static struct sockaddr_in address;
 static int listener;
-
-static int tls_send(void *context, const unsigned char *bytes, size_t size)
-{
-    ssize_t sent = send(*(int *)context, bytes, size, MSG_NOSIGNAL);
-    return sent < 0 ? MBEDTLS_ERR_SSL_INTERNAL_ERROR : (int)sent;
-}
-
-static int tls_receive(void *context, unsigned char *bytes, size_t size)
-{
-    ssize_t got = recv(*(int *)context, bytes, size, 0);
-    if (got == 0)
-        return MBEDTLS_ERR_SSL_CONN_EOF;
-    return got < 0 ? MBEDTLS_ERR_SSL_INTERNAL_ERROR : (int)got;
-}
+static _Atomic int resumed;
 
 /* What a dialing thread keeps for its next handshake. */
 typedef struct ticket {
-    mbedtls_ssl_session session;
-    bool there;
+    SSL_SESSION *session;
 } ticket_t;
 
-/* The handshake's result. `ticket` is NULL where none is offered or kept. */
-static int handshake(const floor_tls_t *tls, int *fd, ticket_t *ticket)
+/* False: it failed. `ticket` is NULL where none is offered or kept. */
+static bool handshake(const floor_tls_t *tls, const int *fd, ticket_t *ticket)
 {
     const int on = 1;
-    mbedtls_ssl_context ssl;
+    SSL *ssl = SSL_new(tls->context);
     setsockopt(*fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    mbedtls_ssl_init(&ssl);
-    if (mbedtls_ssl_setup(&ssl, &tls->config))
+    if (!ssl || SSL_set_fd(ssl, *fd) != 1)
         floor_die("TLS set-up");
-    mbedtls_ssl_set_bio(&ssl, fd, tls_send, tls_receive, NULL);
-    if (ticket && ticket->there && mbedtls_ssl_set_session(&ssl, &ticket->session))
+    if (ticket && ticket->session && SSL_set_session(ssl, ticket->session) != 1)
         floor_die("the session cannot be offered");
-    int result = mbedtls_ssl_handshake(&ssl);
-    if (ticket && result == 0 && !ticket->there) {
-        mbedtls_ssl_session_init(&ticket->session);
-        if (mbedtls_ssl_get_session(&ssl, &ticket->session))
-            floor_die("the session cannot be kept");
-        ticket->there = true;
-    }
-    mbedtls_ssl_free(&ssl);
-    return result;
+    bool good = (options.server ? SSL_accept(ssl) : SSL_connect(ssl)) == 1;
+    if (ticket && good && !ticket->session && (ticket->session = SSL_get1_session(ssl)) == NULL)
+        floor_die("the session cannot be kept");
+    if (ticket && good && options.resume)
+        resumed += SSL_session_reused(ssl) == 1;
+    SSL_set_shutdown(ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN); /* or the session could not be resumed */
+    SSL_free(ssl);
+    return good;
 }
 
 static floor_tls_t *make_tls(void)
@@ -90,7 +73,7 @@ static void *serve(void *context)
         int fd = accept(listener, NULL, NULL);
         if (fd < 0)
             continue;
-        if (handshake(tls, &fd, NULL) == 0 && recv(fd, &byte, 1, 0) < 0)
+        if (handshake(tls, &fd, NULL) && recv(fd, &byte, 1, 0) < 0)
             errno = 0;
         close(fd);
     }
@@ -100,7 +83,7 @@ static void *serve(void *context)
 static void *dial(void *context)
 {
     const struct linger at_once = {1, 0};
-    ticket_t ticket = {.there = false};
+    ticket_t ticket = {NULL};
     for (int i = 0; i < options.count / options.threads; i++) {
         int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), tries = 0;
         while (connect(fd, (const struct sockaddr *)&address, sizeof(address))) {
@@ -108,9 +91,8 @@ static void *dial(void *context)
             if (++tries > 200)
                 floor_die("port %d: %s", options.port, strerror(errno));
         }
-        int result = handshake(context, &fd, options.resume ? &ticket : NULL);
-        if (result)
-            floor_die("handshake: -0x%x", (unsigned)-result);
+        if (!handshake(context, &fd, options.resume ? &ticket : NULL))
+            floor_die("a handshake failed");
         setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
         close(fd);
     }
@@ -136,6 +118,8 @@ static void dial_all(void)
     double took = (double)(now_ns() - began_ns) * 1e-9;
     cpu = cpu_self() - cpu;
     server_cpu = cpu_pid(options.server_pid) - server_cpu;
+    if (options.resume && resumed < done - options.threads)
+        floor_die("only %d of %d handshakes were resumed", resumed, done);
     emit("floor", "handshakes", options.param, "rate", done / took, "hs/s");
     emit("floor", "handshakes", options.param, "cpu_per_million", (cpu + server_cpu) / done * 1e6, "cpu_s/1e6");
     emit("floor", "handshakes", options.param, "server_cpu_ms", server_cpu / done * 1e3, "ms");

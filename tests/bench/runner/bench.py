@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import sys
 import tempfile
 
@@ -30,6 +31,8 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=None, help="interleaved rounds (default 3; quick 1)")
     parser.add_argument("--json", metavar="FILE", help="write every row and run to FILE")
     parser.add_argument("--peers", type=peer_list, help="only these, comma-separated; the floor always runs")
+    parser.add_argument("--rows", type=re.compile, default=re.compile(""), metavar="PATTERN",
+                        help="of the mesh only the rows whose name the pattern is found in")
     parser.add_argument("--quick", action="store_true", help="one short round of ours and the floor: does it all run?")
     parser.add_argument("--wait-quiet", type=float, default=0, metavar="S",
                         help="before each measurement wait up to S seconds for a machine that does nothing else")

@@ -114,7 +114,7 @@ class Mesh:
         with NodePair(self.build, self.folder, transport) as pair:
             print(f"{transport}: nodes a and b are linked, cipher {pair.cipher()}", flush=True)
             measure_idle(self.report, pair, 2 if self.quick else 10)
-            rows = rows_of(transport, self.quick)
+            rows = [row for row in rows_of(transport, self.quick) if self.options.rows.search(row.name)]
             all_runs = [Runs(row.name, row.unit, [name for name, _ in row.ours]) for row in rows]
             for number in range(self.options.rounds):
                 for row, runs in zip(rows, all_runs):
