@@ -90,6 +90,29 @@ static double dropped_messages(const cJSON *counters)
     return dropped;
 }
 
+/* Each pair of a ClientServer channel that is linked, and the servers that are not. */
+static void print_client_servers(const cJSON *sides)
+{
+    const cJSON *side, *entry;
+    cJSON_ArrayForEach(side, sides)
+    {
+        const char *channel = text_of(side, "channel"), *role = text_of(side, "role");
+        if (strcmp(role, "server") == 0)
+            printf("%-10s %s listen %s (weight %.0f)\n", role, channel, text_of(side, "listen"),
+                   number_of(side, "weight"));
+        else
+            printf("%-10s %s\n", role, channel);
+        cJSON_ArrayForEach(entry, cJSON_GetObjectItemCaseSensitive(side, "links"))
+            printf("%-10s %s %s %s %s %s\n", "pair", channel, text_of(entry, "state"), text_of(entry, "peer"),
+                   text_of(entry, "address"), text_of(entry, "cipher"));
+        cJSON_ArrayForEach(entry, cJSON_GetObjectItemCaseSensitive(side, "peers"))
+        {
+            if (strcmp(text_of(entry, "state"), "dialling") == 0)
+                printf("%-10s %s dialling %s\n", "pair", channel, text_of(entry, "address"));
+        }
+    }
+}
+
 static void print_for_people(const cJSON *status)
 {
     const cJSON *process = cJSON_GetObjectItemCaseSensitive(status, "process");
@@ -112,6 +135,7 @@ static void print_for_people(const cJSON *status)
         if (strcmp(state, "dialling") == 0 || strcmp(state, "not_required") == 0)
             printf("%-10s %s %s\n", "link", state, text_of(link, "address"));
     }
+    print_client_servers(cJSON_GetObjectItemCaseSensitive(status, "client_servers"));
     printf("%-10s %.0f Spots, %.0f handlers ended, %.0f failed, %.0f live, %.0f messages dropped\n", "work",
            number_of(counters, "zlink.spot.count"), number_of(counters, "zlink.handlers.completed"),
            number_of(counters, "zlink.handlers.failed"), number_of(counters, "zlink.handlers.live"),

@@ -23,7 +23,9 @@ struct zlink_frame_connection {
     uint32_t peer_max_body_bytes;
     bool waiting;       /* a frame was refused with ZLINK_FRAME_WAIT */
     bool over;          /* closed or aborted from here: nothing more is handed over */
+    bool held;          /* the same at any time since the liveness was last looked at */
     bool live;          /* liveness runs */
+    bool trusts_probes; /* the peer's probes count like acknowledgements */
     bool payload_taken; /* of the frame that is being handed over, with the memory that it lies in */
     zlink_liveness_t liveness;
     zlink_timer_t check; /* of the liveness */
@@ -131,6 +133,12 @@ void zlink_frame_connection_abandon(zlink_frame_connection_t *connection, const 
     zlink_frame_transfers_abandon(&connection->transfers, hold);
 }
 
+bool zlink_frame_connection_has_room(zlink_frame_connection_t *connection)
+{
+    return zlink_stream_admit(connection->stream, connection->transfers.unsent_bytes + ZLINK_FRAME_PREFIX_BYTES,
+                              false) == ZLINK_OK;
+}
+
 /* ---- liveness ---- */
 
 static void connection_send_probe(zlink_frame_connection_t *connection, zlink_frame_kind_t kind, uint64_t id)
@@ -141,11 +149,22 @@ static void connection_send_probe(zlink_frame_connection_t *connection, zlink_fr
     (void)zlink_frame_connection_send_forced(connection, &prefix, NULL, 0, NULL, 0);
 }
 
+/* An acknowledgement that came may stand behind a frame that waits here. Whoever does not take what he is sent is not
+ * excused by that. */
+static void connection_excuse(zlink_frame_connection_t *connection, uint64_t now_ms)
+{
+    if (connection->held && zlink_frame_connection_has_room(connection))
+        zlink_liveness_put_off(&connection->liveness, now_ms);
+    connection->held = connection->waiting;
+}
+
 static void connection_check(zlink_timer_t *timer)
 {
     zlink_frame_connection_t *connection = ZLINK_CONTAINER_OF(timer, zlink_frame_connection_t, check);
     zlink_reactor_t *reactor = zlink_stream_reactor(connection->stream);
     uint64_t id = 0;
+
+    connection_excuse(connection, zlink_reactor_now_ms(reactor));
 
     switch (zlink_liveness_check(&connection->liveness, zlink_reactor_now_ms(reactor), &id)) {
     case ZLINK_LIVENESS_EXPIRED:
@@ -172,6 +191,11 @@ void zlink_frame_connection_start_liveness(zlink_frame_connection_t *connection)
     connection->live = true;
     zlink_liveness_start(&connection->liveness, zlink_reactor_now_ms(reactor));
     zlink_reactor_timer_start(reactor, &connection->check, zlink_liveness_next_ms(&connection->liveness));
+}
+
+void zlink_frame_connection_trust_probes(zlink_frame_connection_t *connection)
+{
+    connection->trusts_probes = true;
 }
 
 /* ---- the minimum rate ---- */
@@ -228,6 +252,9 @@ static zlink_frame_verdict_t connection_take(zlink_frame_connection_t *connectio
     switch (prefix->kind) {
     case ZLINK_FRAME_PROBE:
         connection_send_probe(connection, ZLINK_FRAME_PROBE_ACK, prefix->reply_route_id);
+        if (connection->live && connection->trusts_probes)
+            zlink_liveness_put_off(&connection->liveness,
+                                   zlink_reactor_now_ms(zlink_stream_reactor(connection->stream)));
         return ZLINK_FRAME_TAKEN;
     case ZLINK_FRAME_PROBE_ACK:
         if (connection->live)
@@ -407,7 +434,7 @@ static size_t connection_bytes(zlink_stream_t *stream, const uint8_t *bytes, siz
         case ZLINK_FRAME_TAKEN:
             break;
         case ZLINK_FRAME_WAIT:
-            connection->waiting = true;
+            connection->waiting = connection->held = true;
             connection->begun_ms = 0; /* this node makes it wait, not the peer */
             zlink_stream_pause_intake(stream);
             return used;

@@ -4,10 +4,11 @@
  * Reactor thread only. It takes over a stream (events and context) in `accepted` or `connecting`, cuts the bytes into
  * frames and hands each over once its body is complete and contiguous. PROBE is answered here with PROBE_ACK on the
  * same connection and both are never handed on. After zlink_frame_connection_start_liveness() it probes every 5 s;
- * without an acknowledgement for 15 s the connection is aborted (net/liveness.h has the rules). A frame that has begun
- * must be complete within 15 s, too, or the connection is aborted: nobody may hold one open by sending slowly. Bytes
- * that are no frame close the connection with a reason and nothing of them is delivered. At most 64 frames or 256 KiB
- * are handed over in a row, then the other connections have their turn.
+ * without an acknowledgement for 15 s the connection is aborted (net/liveness.h has the rules). While a frame waits
+ * here an acknowledgement may stand behind it, so the 15 s do not pass, unless the peer has stopped reading as well. A
+ * frame that has begun must be complete within 15 s, too, or the connection is aborted: nobody may hold one open by
+ * sending slowly. Bytes that are no frame close the connection with a reason and nothing of them is delivered. At most
+ * 64 frames or 256 KiB are handed over in a row, then the other connections have their turn.
  *
  * Frames with more than ZLINK_FRAME_WHOLE_BYTES_MAX of body go in CHUNKs, which nobody above sees: small frames that
  * are sent after such a one, in either direction, arrive before its end. A transfer that gets no chunk for 15 s, while
@@ -94,6 +95,13 @@ void zlink_frame_connection_resume(zlink_frame_connection_t *connection);
 
 /* From readiness on. Calling it again changes nothing. */
 void zlink_frame_connection_start_liveness(zlink_frame_connection_t *connection);
+
+/* The peer may let frames of this end wait, probes among them: its own probes show as well that it is there, and move
+ * the deadline like an acknowledgement. */
+void zlink_frame_connection_trust_probes(zlink_frame_connection_t *connection);
+
+/* May anything but a forced frame be sent now? Where not, `drained` follows. */
+bool zlink_frame_connection_has_room(zlink_frame_connection_t *connection);
 
 /* Orderly; what was sent before still arrives. No frame is handed over any more. */
 void zlink_frame_connection_close(zlink_frame_connection_t *connection, const char *reason);

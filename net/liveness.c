@@ -33,6 +33,11 @@ bool zlink_liveness_acknowledge(zlink_liveness_t *liveness, uint64_t id, uint64_
     return true;
 }
 
+void zlink_liveness_put_off(zlink_liveness_t *liveness, uint64_t now_ms)
+{
+    liveness->deadline_ms = now_ms + ZLINK_LIVENESS_DEADLINE_MS;
+}
+
 uint64_t zlink_liveness_next_ms(const zlink_liveness_t *liveness)
 {
     return liveness->probe_ms < liveness->deadline_ms ? liveness->probe_ms : liveness->deadline_ms;

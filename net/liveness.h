@@ -3,8 +3,8 @@
  *
  * The rules (fixed): from readiness a probe every 5 s; at most one id is outstanding and it is sent again unchanged
  * until acknowledged; only the acknowledgement of the outstanding id counts, and only it moves the deadline, to 15 s
- * from then. Other traffic moves nothing. Pure state over a monotonic time that the caller gives; one owner, not
- * locked.
+ * from then. Other traffic moves nothing. (What else counts on a connection that carries everything, its owner decides:
+ * zlink_liveness_put_off.) Pure state over a monotonic time that the caller gives; one owner, not locked.
  */
 #ifndef ZLINK_NET_LIVENESS_H
 #define ZLINK_NET_LIVENESS_H
@@ -34,6 +34,9 @@ void zlink_liveness_start(zlink_liveness_t *liveness, uint64_t now_ms);
 zlink_liveness_action_t zlink_liveness_check(zlink_liveness_t *liveness, uint64_t now_ms, uint64_t *id);
 /* An acknowledgement came. False: it was stale, repeated or foreign, and changed nothing. */
 bool zlink_liveness_acknowledge(zlink_liveness_t *liveness, uint64_t id, uint64_t now_ms);
+/* It is known otherwise that the other side is there, or that its acknowledgement could not be heard: the deadline is
+ * what it would be after one from now. */
+void zlink_liveness_put_off(zlink_liveness_t *liveness, uint64_t now_ms);
 /* When to check again. */
 uint64_t zlink_liveness_next_ms(const zlink_liveness_t *liveness);
 

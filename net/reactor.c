@@ -2,8 +2,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <pthread.h>
-#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,68 +9,17 @@
 
 #include "base/container_of.h"
 #include "base/counters.h"
-#include "base/domain.h"
 #include "base/log.h"
-#include "base/memory.h"
-#include "net/completion_batch.h"
-#include "net/handshake_pool.h"
-#include "net/reactor_loop.h"
-#include "net/resolver.h"
-#include "net/slot_table.h"
-#include "net/thread_schedule.h"
+#include "net/reactor_internal.h"
 
-#define ENTRIES_DEFAULT      1024u
-#define ENTRIES_MAX          32768u
-#define CQ_PER_SQ            8u
-#define BUFFER_COUNT_DEFAULT 256u
-#define BUFFER_BYTES_DEFAULT 16384u
-#define SLEEP_MS_MAX         3600000u
-#define TROUBLE_PAUSE_NS     1000000L
-#define TROUBLE_MAX          10000u /* unexpected answers of the kernel in a row before the process gives up */
+#define SLEEP_MS_MAX     3600000u
+#define TROUBLE_PAUSE_NS 1000000L
+#define TROUBLE_MAX      10000u /* unexpected answers of the kernel in a row before the process gives up */
 
 #define OPERATION_WAKE   1u
 #define OPERATION_CANCEL 2u
 
 ZLINK_COUNTER_DEFINE(zlink_counter_net_ticks, ZLINK_COUNTER, "zlink.net.ticks", "Turns of the reactor's loop");
-
-struct zlink_reactor {
-    zlink_mailbox_t mailbox;
-    pthread_t thread;
-    struct io_uring ring;
-    _Atomic uint32_t features;
-    zlink_buffer_ring_t buffers;
-    zlink_slot_table_t slots;
-    zlink_timer_wheel_t wheel;
-    const zlink_clock_t *clock;
-    const zlink_net_fault_t *fault;
-    zlink_resolver_t *resolver;
-    zlink_handshake_pool_t *handshakes;
-    zlink_log_gate_t log_gate;
-    uint64_t now_ms;
-
-    zlink_completion_batch_t batch;
-    uint8_t *buffer; /* of the completion that is being handled; NULL where it has none */
-
-    zlink_tick_list_t tick_end;
-    zlink_tick_list_t next_tick;
-    zlink_tick_list_t starved;
-    zlink_tick_list_t frees;
-    zlink_tick_list_t lasts;
-    zlink_resident_t *residents;
-
-    zlink_ring_slot_t wake; /* reads the mailbox's eventfd */
-    uint64_t wake_value;
-    bool wake_armed;
-    bool stopping;
-    unsigned trouble; /* unexpected answers in a row */
-
-    /* Start and stop. */
-    zlink_reactor_options_t options;
-    zlink_refusal_t *why;
-    zlink_status_t start_status;
-    sem_t started;
-    zlink_mail_t stop_mail;
-};
 
 static _Thread_local zlink_reactor_t *current_reactor;
 
@@ -81,6 +28,19 @@ static _Thread_local zlink_reactor_t *current_reactor;
 bool zlink_reactor_is_current(const zlink_reactor_t *reactor)
 {
     return current_reactor == reactor;
+}
+
+zlink_domain_t zlink_reactor_enter(zlink_reactor_t *reactor)
+{
+    assert(current_reactor == NULL);
+    current_reactor = reactor;
+    return zlink_domain_enter(ZLINK_DOMAIN_INFRASTRUCTURE);
+}
+
+void zlink_reactor_leave(zlink_domain_t before)
+{
+    current_reactor = NULL;
+    zlink_domain_enter(before);
 }
 
 uint32_t zlink_reactor_features(const zlink_reactor_t *reactor)
@@ -359,7 +319,7 @@ static void mail_deliver(zlink_reactor_t *reactor)
     }
 }
 
-static void tick(zlink_reactor_t *reactor)
+void zlink_reactor_tick(zlink_reactor_t *reactor)
 {
     reactor->now_ms = zlink_clock_now_ms(reactor->clock);
     zlink_counter_add(&zlink_counter_net_ticks, 1);
@@ -381,45 +341,41 @@ static bool reactor_has_work(const zlink_reactor_t *reactor)
            zlink_timer_wheel_next_ms(&reactor->wheel) <= reactor->now_ms;
 }
 
-static void reactor_loop(zlink_reactor_t *reactor)
+/* Nothing is open any more. Takes the wake-up read back, so that the kernel holds no address of ours. */
+static void loop_leave(zlink_reactor_t *reactor)
 {
-    while (!reactor->stopping || reactor->residents != NULL) {
-        wake_arm(reactor);
-        ring_enter(reactor, !reactor_has_work(reactor) && zlink_mailbox_try_sleep(&reactor->mailbox));
-        tick(reactor);
-    }
-    /* Nothing is open any more. Take the wake-up read back, so that the kernel holds no address of ours. */
+    reactor->leaving = true;
     if (reactor->wake_armed) {
         struct io_uring_sqe *sqe = zlink_reactor_sqe(reactor);
 
         io_uring_prep_cancel64(sqe, zlink_ring_slot_user_data(&reactor->wake, OPERATION_WAKE), 0);
         zlink_reactor_start(reactor, sqe, &reactor->wake, OPERATION_CANCEL);
     }
-    while (reactor->wake.in_flight > 0 || reactor->next_tick.first != NULL || reactor->tick_end.first != NULL ||
-           reactor->frees.first != NULL) {
-        ring_enter(reactor, !reactor_has_work(reactor));
-        tick(reactor);
+}
+
+bool zlink_reactor_wait(zlink_reactor_t *reactor)
+{
+    if (!reactor->leaving && reactor->stopping && reactor->residents == NULL)
+        loop_leave(reactor);
+    if (!reactor->leaving) {
+        wake_arm(reactor);
+        ring_enter(reactor, !reactor_has_work(reactor) && zlink_mailbox_try_sleep(&reactor->mailbox));
+        return true;
     }
+    if (reactor->wake.in_flight == 0 && reactor->next_tick.first == NULL && reactor->tick_end.first == NULL &&
+        reactor->frees.first == NULL)
+        return false;
+    ring_enter(reactor, !reactor_has_work(reactor));
+    return true;
+}
+
+static void loop_end(zlink_reactor_t *reactor)
+{
     zlink_resolver_close(reactor->resolver); /* no name that is still being looked up posts from here on */
     reactor->resolver = NULL;
     mail_deliver(reactor);
     zlink_tick_list_run(&reactor->lasts);
     zlink_tick_list_run(&reactor->frees);
-}
-
-static void stop_deliver(zlink_mail_t *mail)
-{
-    zlink_reactor_t *reactor = ZLINK_CONTAINER_OF(mail, zlink_reactor_t, stop_mail);
-    zlink_resident_t *resident = reactor->residents;
-
-    reactor->stopping = true;
-    /* A `stop` may take its own resident out, never another: those go later, from the loop. */
-    while (resident != NULL) {
-        zlink_resident_t *next = resident->next;
-
-        resident->stop(resident);
-        resident = next;
-    }
 }
 
 static zlink_status_t ring_start(zlink_reactor_t *reactor)
@@ -451,176 +407,19 @@ close_ring:
     return status;
 }
 
-static void *reactor_main(void *argument)
+void zlink_reactor_begin(zlink_reactor_t *reactor)
 {
-    zlink_reactor_t *reactor = argument;
-    zlink_status_t status;
-
-    current_reactor = reactor;
-    zlink_domain_enter(ZLINK_DOMAIN_INFRASTRUCTURE);
-    pthread_setname_np(pthread_self(), "zlink-reactor");
-    zlink_thread_schedule_urgent();
     reactor->now_ms = zlink_clock_now_ms(reactor->clock);
     zlink_timer_wheel_init(&reactor->wheel, reactor->now_ms);
-    status = ring_start(reactor);
-    reactor->start_status = status;
-    sem_post(&reactor->started);
-    if (status != ZLINK_OK)
-        return NULL;
-    reactor_loop(reactor);
+    reactor->start_status = ring_start(reactor);
+}
+
+void zlink_reactor_end(zlink_reactor_t *reactor)
+{
+    loop_end(reactor);
     zlink_reactor_slot_remove(reactor, &reactor->wake);
     zlink_slot_table_release(&reactor->slots);
     zlink_buffer_ring_close(&reactor->buffers, &reactor->ring);
     io_uring_queue_exit(&reactor->ring);
-    return NULL;
-}
-
-/* ---- start and stop ---- */
-
-static void wait_semaphore(sem_t *semaphore)
-{
-    while (sem_wait(semaphore) != 0)
-        assert(errno == EINTR);
-}
-
-static zlink_status_t options_settle(zlink_reactor_options_t *options, zlink_refusal_t *why)
-{
-    if (options->entries == 0)
-        options->entries = ENTRIES_DEFAULT;
-    if (options->buffer_count == 0)
-        options->buffer_count = BUFFER_COUNT_DEFAULT;
-    if (options->buffer_bytes == 0)
-        options->buffer_bytes = BUFFER_BYTES_DEFAULT;
-    if (options->clock == NULL)
-        options->clock = &zlink_clock_system;
-    if (options->entries > ENTRIES_MAX) {
-        zlink_refuse(why, "reactor entries must be 1..%u", ENTRIES_MAX);
-        return ZLINK_INVALID_OPERATION;
-    }
-    if (options->cq_entries == 0)
-        options->cq_entries =
-            options->entries > ENTRIES_MAX / CQ_PER_SQ * 2 ? 2 * ENTRIES_MAX : options->entries * CQ_PER_SQ;
-    if (options->cq_entries < options->entries || options->cq_entries > 2 * ENTRIES_MAX) {
-        zlink_refuse(why, "completion entries must be from the submission entries up to %u", 2 * ENTRIES_MAX);
-        return ZLINK_INVALID_OPERATION;
-    }
-    return ZLINK_OK;
-}
-
-static void reactor_free(zlink_reactor_t *reactor)
-{
-    zlink_handshake_pool_destroy(reactor->handshakes);
-    if (reactor->resolver != NULL)
-        zlink_resolver_close(reactor->resolver);
-    zlink_mailbox_destroy(&reactor->mailbox);
-    sem_destroy(&reactor->started);
-    zlink_free(reactor);
-}
-
-static zlink_status_t reactor_prepare(zlink_reactor_t *reactor, zlink_refusal_t *why)
-{
-    reactor->clock = reactor->options.clock;
-    reactor->fault = reactor->options.fault;
-    reactor->stop_mail.deliver = stop_deliver;
-    reactor->why = why;
-    reactor->mailbox.event_fd = -1;
-    zlink_tick_list_init(&reactor->tick_end);
-    zlink_tick_list_init(&reactor->next_tick);
-    zlink_tick_list_init(&reactor->starved);
-    zlink_tick_list_init(&reactor->frees);
-    zlink_tick_list_init(&reactor->lasts);
-    sem_init(&reactor->started, 0, 0);
-    if (zlink_mailbox_init(&reactor->mailbox) != ZLINK_OK) {
-        zlink_refuse(why, "no eventfd for the reactor: %s", strerror(errno));
-        return ZLINK_CAPACITY_EXCEEDED;
-    }
-    reactor->resolver = zlink_resolver_open(reactor);
-    reactor->handshakes =
-        zlink_handshake_pool_create(reactor, reactor->options.handshake_threads, reactor->options.handshakes_waiting);
-    if (reactor->resolver == NULL || reactor->handshakes == NULL) {
-        zlink_refuse(why, "no memory for the reactor");
-        return ZLINK_CAPACITY_EXCEEDED;
-    }
-    return ZLINK_OK;
-}
-
-zlink_status_t zlink_reactor_create(const zlink_reactor_options_t *options, zlink_reactor_t **reactor_out,
-                                    zlink_refusal_t *why)
-{
-    zlink_reactor_options_t settled = options == NULL ? (zlink_reactor_options_t){0} : *options;
-    zlink_status_t status = options_settle(&settled, why);
-    zlink_reactor_t *reactor;
-    int error;
-
-    if (status != ZLINK_OK)
-        return status;
-    reactor = zlink_calloc(1, sizeof(*reactor));
-    if (reactor == NULL) {
-        zlink_refuse(why, "no memory for the reactor");
-        return ZLINK_CAPACITY_EXCEEDED;
-    }
-    reactor->options = settled;
-    status = reactor_prepare(reactor, why);
-    if (status != ZLINK_OK)
-        goto failed;
-    error = pthread_create(&reactor->thread, NULL, reactor_main, reactor);
-    if (error != 0) {
-        zlink_refuse(why, "no thread for the reactor: %s", strerror(error));
-        status = ZLINK_CAPACITY_EXCEEDED;
-        goto failed;
-    }
-    wait_semaphore(&reactor->started);
-    status = reactor->start_status;
-    if (status != ZLINK_OK) {
-        pthread_join(reactor->thread, NULL);
-        zlink_slot_table_release(&reactor->slots);
-        goto failed;
-    }
-    reactor->why = NULL;
-    *reactor_out = reactor;
-    return ZLINK_OK;
-
-failed:
-    reactor_free(reactor);
-    return status;
-}
-
-void zlink_reactor_destroy(zlink_reactor_t *reactor)
-{
-    if (reactor == NULL)
-        return;
-    assert(!zlink_reactor_is_current(reactor));
-    zlink_reactor_post(reactor, &reactor->stop_mail);
-    pthread_join(reactor->thread, NULL);
-    reactor_free(reactor);
-}
-
-typedef struct reactor_call {
-    zlink_mail_t mail;
-    void (*function)(void *context);
-    void *context;
-    sem_t done;
-} reactor_call_t;
-
-static void call_deliver(zlink_mail_t *mail)
-{
-    reactor_call_t *call = ZLINK_CONTAINER_OF(mail, reactor_call_t, mail);
-
-    call->function(call->context);
-    sem_post(&call->done);
-}
-
-void zlink_reactor_call(zlink_reactor_t *reactor, void (*function)(void *context), void *context)
-{
-    reactor_call_t call = {.mail.deliver = call_deliver, .function = function, .context = context};
-
-    if (zlink_reactor_is_current(reactor)) {
-        function(context);
-        return;
-    }
-    assert(zlink_domain_throw_if_application() == ZLINK_OK && "a turn posts, it does not wait for the reactor");
-    sem_init(&call.done, 0, 0);
-    zlink_reactor_post(reactor, &call.mail);
-    wait_semaphore(&call.done);
-    sem_destroy(&call.done);
+    reactor->ended = true;
 }

@@ -37,6 +37,7 @@ typedef struct zlink_reactor_options {
     uint32_t features_allowed;      /* ZLINK_RING_... mask that may be used; 0 = all. Tests force a step down */
     const zlink_clock_t *clock;     /* NULL = the system's. Must outlive the reactor; read at every tick */
     const zlink_net_fault_t *fault; /* NULL outside tests; must outlive the reactor */
+    bool by_hand;                   /* for tests: no thread is started, zlink_reactor_step() drives it */
 } zlink_reactor_options_t;
 
 /* Starts the thread and makes the ring on it. Where the kernel or a sandbox refuses the ring, `why` names the true
@@ -49,6 +50,12 @@ zlink_status_t zlink_reactor_create(const zlink_reactor_options_t *options, zlin
  * everything, joins the thread. Mail posted before the call is delivered. Not from the reactor thread, and only when
  * no other thread is inside or will enter zlink_reactor_post(). NULL is allowed. */
 void zlink_reactor_destroy(zlink_reactor_t *reactor);
+
+/* By hand only, on the one thread that uses the reactor, and from no callback: one turn of the loop from what has come
+ * to the next wait, which must not block (whoever steps it has put something in the kernel's place, and knows from
+ * there when the wait would end). For that time the caller is the reactor's thread. zlink_reactor_call() and
+ * zlink_reactor_destroy() step it as often as they need: what they wait for must not depend on anybody else. */
+void zlink_reactor_step(zlink_reactor_t *reactor);
 
 bool zlink_reactor_is_current(const zlink_reactor_t *reactor);
 

@@ -18,6 +18,11 @@
 #define HANDSHAKE_TIMEOUT_MS      5000u
 #define LINGER_MS                 5000u
 #define TRIM_AFTER_MS             1000u
+#define RETRANSMIT_MAX_MS         5000
+
+#ifndef TCP_RTO_MAX_MS
+#define TCP_RTO_MAX_MS 44 /* Linux 6.15 */
+#endif
 
 ZLINK_COUNTER_DEFINE(zlink_counter_net_connections_open, ZLINK_GAUGE, "zlink.net.connections.open",
                      "Sockets that are connected now");
@@ -366,10 +371,13 @@ zlink_status_t zlink_stream_create(zlink_reactor_t *reactor, const zlink_tls_con
 
 void zlink_stream_attach(zlink_stream_t *stream, int fd, const char *peer)
 {
-    const int on = 1;
+    const int on = 1, retransmit_max_ms = RETRANSMIT_MAX_MS;
 
     /* We collect a tick's writes ourselves; the kernel must not wait for more. (Fails on a unix socket.) */
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    /* Where a network was slow or gone, TCP waits up to two minutes before it sends again what was lost: so long calls
+     * would hang although it is back. (Older kernels know no other wait.) */
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, &retransmit_max_ms, sizeof(retransmit_max_ms));
     stream->fd = fd;
     snprintf(stream->peer, sizeof(stream->peer), "%s", peer);
     zlink_counter_add(&zlink_counter_net_connections_open, 1);

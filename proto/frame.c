@@ -31,7 +31,8 @@ enum {
     MAY_ENVELOPE = 1 << 5,
     NEEDS_ENVELOPE = 1 << 6,
     MAY_PAYLOAD = 1 << 7,
-    IS_SHORT = 1 << 8, /* the body has at most ZLINK_FRAME_CHUNK_BYTES_MAX */
+    IS_SHORT = 1 << 8,  /* the body has at most ZLINK_FRAME_CHUNK_BYTES_MAX */
+    HAS_STATE = 1 << 9, /* error is 0 or 1 */
 };
 
 static const struct {
@@ -52,6 +53,7 @@ static const struct {
     [ZLINK_FRAME_ERROR] = {"ERROR", HAS_ROUTE | HAS_ERROR | MAY_ENVELOPE},
     [ZLINK_FRAME_CANCEL] = {"CANCEL", HAS_ROUTE},
     [ZLINK_FRAME_CHUNK] = {"CHUNK", HAS_ROUTE | MAY_PAYLOAD | IS_SHORT},
+    [ZLINK_FRAME_FLOW_STATE] = {"FLOW_STATE", HAS_ROUTE | HAS_STATE},
 };
 
 /* Through memcpy, because a receive buffer promises no alignment. */
@@ -141,8 +143,10 @@ const char *zlink_frame_prefix_check(const zlink_frame_prefix_t *prefix)
 
     if (prefix->flags != 0)
         return "reserved flag set";
-    if (rules & HAS_ERROR ? prefix->error > ZLINK_FRAME_ERROR_MAX : prefix->error != 0)
-        return rules & HAS_ERROR ? "unknown error kind" : "this kind has no error";
+    if (rules & HAS_ERROR ? prefix->error > ZLINK_FRAME_ERROR_MAX : prefix->error > (rules & HAS_STATE ? 1 : 0))
+        return rules & HAS_ERROR   ? "unknown error kind"
+               : rules & HAS_STATE ? "unknown state"
+                                   : "this kind has no error";
     if ((rules & HAS_ROUTE) != 0 && prefix->reply_route_id == 0)
         return "reply_route_id is 0";
     if ((rules & HAS_ROUTE) == 0 && prefix->reply_route_id != 0)

@@ -47,11 +47,12 @@ typedef enum zlink_frame_kind {
     ZLINK_FRAME_SEND,      /* one-way */
     ZLINK_FRAME_REPLY,
     ZLINK_FRAME_ERROR,
-    ZLINK_FRAME_CANCEL, /* the caller no longer waits for reply_route_id */
-    ZLINK_FRAME_CHUNK,  /* the next bytes of a frame that is too large to go in one piece */
+    ZLINK_FRAME_CANCEL,     /* the caller no longer waits for reply_route_id */
+    ZLINK_FRAME_CHUNK,      /* the next bytes of a frame that is too large to go in one piece */
+    ZLINK_FRAME_FLOW_STATE, /* whether the sender takes new calls now */
 } zlink_frame_kind_t;
 
-#define ZLINK_FRAME_KIND_MAX  ZLINK_FRAME_CHUNK
+#define ZLINK_FRAME_KIND_MAX  ZLINK_FRAME_FLOW_STATE
 #define ZLINK_FRAME_ERROR_MAX 12 /* published error kinds are 0..12 */
 
 typedef struct zlink_frame_prefix {
@@ -59,12 +60,12 @@ typedef struct zlink_frame_prefix {
     uint32_t envelope_bytes; /* the first part of the body; at most ZLINK_FRAME_ENVELOPE_BYTES_MAX */
     uint8_t kind;            /* zlink_frame_kind_t */
     uint8_t flags;           /* none is defined: 0 */
-    uint8_t error;           /* ERROR: published error kind, 0..12; else 0 */
-    uint64_t
-        reply_route_id;   /* REQUEST, REPLY, ERROR, CANCEL, and the id of PROBE, PROBE_ACK and CHUNK: not 0; else 0 */
-    uint32_t deadline_ms; /* REQUEST: what is left of the call's time, 1..INT32_MAX; else 0 */
-    uint32_t target_id;   /* REQUEST, SEND: announced target, 0 = named in the envelope; else 0 */
-    uint32_t packet_id;   /* REQUEST, SEND, REPLY: announced packet, 0 = named in the envelope; else 0 */
+    uint8_t error;           /* ERROR: published error kind, 0..12; FLOW_STATE: 1 paused, 0 running; else 0 */
+    uint64_t reply_route_id; /* REQUEST, REPLY, ERROR, CANCEL, the id of PROBE, PROBE_ACK and CHUNK, the epoch of
+                                FLOW_STATE: not 0; else 0 */
+    uint32_t deadline_ms;    /* REQUEST: what is left of the call's time, 1..INT32_MAX; else 0 */
+    uint32_t target_id;      /* REQUEST, SEND: announced target, 0 = named in the envelope; else 0 */
+    uint32_t packet_id;      /* REQUEST, SEND, REPLY: announced packet, 0 = named in the envelope; else 0 */
 } zlink_frame_prefix_t;
 
 /* Writes the 32 bytes. The prefix must keep the rules above (asserted): a wrong one is this program's mistake. */

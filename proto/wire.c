@@ -182,6 +182,20 @@ static bool decode_spot_type(pb_istream_t *stream, const pb_field_t *field, void
 
 /* ---- HELLO and ADMIT ---- */
 
+/* Number of a topology on the wire, where an absent one is a RouteMesh, as it was before there was another. */
+#define CLIENT_SERVER_NUMBER 2u
+
+static const char *check_client_server(const zlink_wire_hello_t *hello)
+{
+    if (hello->lane != ZLINK_CONNECTION_APPLICATION)
+        return "a second lane in ClientServer";
+    if (hello->channel_count != 1)
+        return "not exactly one channel in ClientServer";
+    if (hello->role == ZLINK_ROLE_CLIENT && hello->channels[0].weight != 0)
+        return "a client with a weight in ClientServer";
+    return hello->spot_type_count > 0 ? "Spot types in ClientServer" : NULL;
+}
+
 static const char *check_hello(const zlink_wire_hello_t *hello)
 {
     const char *wrong;
@@ -205,6 +219,8 @@ static const char *check_hello(const zlink_wire_hello_t *hello)
     if (hello->max_body_bytes < ZLINK_WIRE_BODY_BYTES_MIN || hello->max_body_bytes > ZLINK_WIRE_BODY_BYTES_MAX)
         return "max_body_bytes outside 65536..2147483647";
     wrong = check_channels(hello->channels, hello->channel_count);
+    if (wrong == NULL && hello->topology == ZLINK_TOPOLOGY_CLIENT_SERVER)
+        wrong = check_client_server(hello);
     return wrong != NULL ? wrong : check_spot_types(hello->spot_types, hello->spot_type_count);
 }
 
@@ -221,8 +237,10 @@ zlink_status_t zlink_wire_hello_encode(const zlink_wire_hello_t *hello, uint8_t 
         .role = (uint32_t)hello->role,
         .max_body_bytes = hello->max_body_bytes,
         .draining = hello->draining,
+        .paused = hello->paused,
         .channels = {.funcs.encode = encode_channels, .arg = &channels},
         .spot_types = {.funcs.encode = encode_spot_types, .arg = &spot_types},
+        .topology = hello->topology == ZLINK_TOPOLOGY_CLIENT_SERVER ? CLIENT_SERVER_NUMBER : 0,
     };
 
     if (check_hello(hello) != NULL)
@@ -247,6 +265,8 @@ zlink_status_t zlink_wire_hello_decode(const uint8_t *bytes, size_t size, zlink_
                                                 {zlink_wire_v1_Hello_draining_tag, ZLINK_WIRE_NUMBER, false},
                                                 {zlink_wire_v1_Hello_channels_tag, ZLINK_WIRE_MESSAGE, true},
                                                 {zlink_wire_v1_Hello_spot_types_tag, ZLINK_WIRE_NAME, true},
+                                                {zlink_wire_v1_Hello_topology_tag, ZLINK_WIRE_NUMBER, false},
+                                                {zlink_wire_v1_Hello_paused_tag, ZLINK_WIRE_NUMBER, false},
                                                 {0}};
     list_t channels = {.channels = hello->channels, .capacity = hello->channel_capacity};
     list_t spot_types = {.spot_types = hello->spot_types, .capacity = hello->spot_type_capacity};
@@ -269,6 +289,11 @@ zlink_status_t zlink_wire_hello_decode(const uint8_t *bytes, size_t size, zlink_
     hello->role = (zlink_wire_role_t)message.role;
     hello->max_body_bytes = message.max_body_bytes;
     hello->draining = message.draining;
+    hello->paused = message.paused;
+    if (message.topology > CLIENT_SERVER_NUMBER)
+        return zlink_wire_refuse(reason, "unknown topology");
+    hello->topology =
+        message.topology == CLIENT_SERVER_NUMBER ? ZLINK_TOPOLOGY_CLIENT_SERVER : ZLINK_TOPOLOGY_ROUTE_MESH;
     hello->channel_count = channels.count;
     hello->spot_type_count = spot_types.count;
     wrong = check_hello(hello);

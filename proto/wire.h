@@ -38,8 +38,14 @@ typedef enum zlink_connection_lane {
     ZLINK_CONNECTION_COMPLETION = 1,  /* replies and errors */
 } zlink_connection_lane_t;
 
+typedef enum zlink_wire_topology {
+    ZLINK_TOPOLOGY_ROUTE_MESH = 0,    /* two connections, both sides call */
+    ZLINK_TOPOLOGY_CLIENT_SERVER = 1, /* one connection for one channel, the dialer calls */
+} zlink_wire_topology_t;
+
+/* In a RouteMesh of objects, in ClientServer of the one channel. */
 typedef enum zlink_wire_role {
-    ZLINK_ROLE_CLIENT = 1, /* hosts no Spot and has no handlers of its own; it may serve channels */
+    ZLINK_ROLE_CLIENT = 1, /* hosts no Spot and has no handlers of its own; it may serve channels of a RouteMesh */
     ZLINK_ROLE_SERVER = 2,
 } zlink_wire_role_t;
 
@@ -80,9 +86,11 @@ typedef struct zlink_wire_spot_type {
 /* Lists belong to the caller and have `..._capacity` places (used by decoding only, which refuses a longer list).
  * They are strictly ascending by unsigned bytes of the name, so that a name cannot stand twice. */
 
-/* HELLO and ADMIT: what a node says of itself. */
+/* HELLO and ADMIT: what a node says of itself. In ClientServer `channels` holds the one channel (a client's with weight
+ * 0), `lane` is APPLICATION and there are no Spot types. */
 typedef struct zlink_wire_hello {
     uint32_t protocol_major; /* not 0; another major than ours decodes, so that it can be rejected by code */
+    zlink_wire_topology_t topology;
     char mesh[ZLINK_WIRE_MESH_BYTES_MAX + 1];
     char node_id[ZLINK_WIRE_NODE_ID_BYTES_MAX + 1];
     zlink_connection_lane_t lane;
@@ -92,6 +100,7 @@ typedef struct zlink_wire_hello {
     zlink_wire_role_t role;
     uint32_t max_body_bytes; /* the largest body that this node takes: ZLINK_WIRE_BODY_BYTES_MIN..MAX */
     bool draining;           /* takes no new work */
+    bool paused;             /* takes no new calls until a FLOW_STATE says so */
     zlink_wire_channel_t *channels;
     size_t channel_count, channel_capacity;
     zlink_wire_spot_type_t *spot_types; /* Instance Spot types that this node hosts */

@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "net/listener.h"
+#include "server/channel_weight.h"
 #include "server/config/config_value.h"
 #include "server/node.h"
 #include "server/node_status.h"
@@ -46,7 +47,7 @@ static void set_weight(const zlink_node_t *node, zlink_stream_t *stream, const c
         answer(stream, "{\"error\":\"a weight is a whole number from 0 to 10000\"}\n");
         return;
     }
-    zlink_status_t status = zlink_mesh_set_weight(node->mesh, channel + 1, (uint32_t)weight);
+    zlink_status_t status = zlink_channel_weight_set(node, channel + 1, (uint32_t)weight);
     if (status == ZLINK_NOT_FOUND) {
         answer(stream, "{\"error\":\"this node does not serve that channel\"}\n");
         return;

@@ -17,8 +17,12 @@ ZLINK_COUNTER_DEFINE(backpressure, ZLINK_COUNTER, "zlink.mesh_node.messages.drop
                      "One-way messages of peers that found their queue full");
 ZLINK_COUNTER_DEFINE(shutdown_drops, ZLINK_COUNTER, "zlink.mesh_node.messages.dropped.shutdown",
                      "Messages that arrived while the node was draining");
-ZLINK_COUNTER_DEFINE(permit_waits, ZLINK_COUNTER, "zlink.host.application_job_queue.capacity_waits",
-                     "Times that receiving had to wait for a permit");
+ZLINK_COUNTER_DEFINE(pressure_state, ZLINK_GAUGE, "zlink.host.application_job_queue.pressure_state",
+                     "1 while peers are told to pause, 0 while they may call");
+ZLINK_COUNTER_DEFINE(pressure_transitions, ZLINK_COUNTER, "zlink.host.application_job_queue.pressure_transitions",
+                     "Times that peers were told to pause, or to go on");
+ZLINK_COUNTER_DEFINE(pause_ns, ZLINK_COUNTER, "zlink.host.application_job_queue.pause_duration",
+                     "Nanoseconds that peers have paused, in finished pauses");
 
 /* Who is meant, looked up before a permit is taken. */
 typedef struct zlink_ingress_target {
@@ -29,14 +33,21 @@ typedef struct zlink_ingress_target {
     const zlink_handler_t *handler;
 } zlink_ingress_target_t;
 
-static bool find_target(const zlink_application_host_t *host, zlink_target_kind_t kind, const char *name,
-                        const char *packet, bool one_way, zlink_ingress_target_t *target)
+/* A channel is found in the topology that it has, and in no other. */
+static zlink_channel_host_t *find_channel(const zlink_application_host_t *host, const char *name, bool client_server)
+{
+    zlink_channel_host_t *channel = zlink_application_host_find_channel(host, name);
+    return channel && channel->channel->client_server == client_server ? channel : NULL;
+}
+
+static bool find_target(const zlink_application_host_t *host, bool client_server, zlink_target_kind_t kind,
+                        const char *name, const char *packet, bool one_way, zlink_ingress_target_t *target)
 {
     zlink_handler_kind_t wanted = one_way ? ZLINK_HANDLER_SEND : ZLINK_HANDLER_REQUEST;
     const zlink_handler_table_t *handlers = NULL;
     *target = (zlink_ingress_target_t){0};
     if (kind == ZLINK_TARGET_CHANNEL) {
-        target->channel = zlink_application_host_find_channel(host, name);
+        target->channel = find_channel(host, name, client_server);
         handlers = target->channel ? &target->channel->channel->handlers : NULL;
     } else if (kind == ZLINK_TARGET_INSTANCE_SPOT) {
         target->spot_type = zlink_catalogue_find_spot_type(host->catalogue, name);
@@ -69,11 +80,17 @@ static zlink_admission_operation_t operation_of(bool one_way)
 
 /* ---- from a peer ---- */
 
+static zlink_peer_link_t *find_link(const zlink_ingress_t *ingress, uint64_t number)
+{
+    zlink_peer_link_t *link = zlink_mesh_find_link(ingress->mesh, number);
+    return link || !ingress->client_servers ? link : zlink_client_servers_find_link(ingress->client_servers, number);
+}
+
 static void reply_on_reactor(zlink_mail_t *mail)
 {
     zlink_invocation_t *invocation = ZLINK_CONTAINER_OF(mail, zlink_invocation_t, mail);
     zlink_ingress_t *ingress = invocation->route;
-    zlink_peer_link_t *link = zlink_mesh_find_link(ingress->mesh, invocation->route_link);
+    zlink_peer_link_t *link = find_link(ingress, invocation->route_link);
     zlink_open_requests_remove(invocation);
     if (link && !invocation->dropped)
         zlink_peer_link_reply(link, invocation->route_id, invocation->status, invocation->handler->reply.packet,
@@ -141,15 +158,16 @@ zlink_frame_verdict_t zlink_ingress_arrived(void *context, const zlink_mesh_arri
     bool one_way = arrival->reply_route_id == 0;
     zlink_ingress_target_t target;
 
-    if (ingress->draining)
+    if (ingress->draining) {
+        zlink_permit_line_leave(&ingress->line, arrival->source);
         return refuse(arrival, told(ZLINK_ADMISSION_OPEN, one_way), &shutdown_drops, "shutdown");
-    if (!find_target(host, arrival->target, arrival->name, arrival->packet, one_way, &target))
+    }
+    if (!find_target(host, zlink_mesh_is_client_server(arrival->link->mesh), arrival->target, arrival->name,
+                     arrival->packet, one_way, &target))
         return refuse(arrival, told(ZLINK_ADMISSION_TARGET, one_way), &no_handler,
                       why_not_found(host, arrival, &target, one_way));
-    if (!zlink_application_job_queue_take(&host->job_queue)) {
-        zlink_counter_add(&permit_waits, 1);
+    if (!zlink_permit_line_take(&ingress->line, arrival->source))
         return ZLINK_FRAME_WAIT;
-    }
     uint64_t deadline_ms = one_way ? 0 : zlink_clock_now_ms(host->clock) + arrival->deadline_ms;
     void *memory = zlink_frame_connection_take_payload(arrival->connection, arrival->payload, arrival->payload_bytes);
     zlink_invocation_t *invocation =
@@ -211,7 +229,7 @@ void zlink_ingress_picked_local(void *context, zlink_outbound_call_t *call)
     zlink_admission_resource_t failed = ZLINK_ADMISSION_TARGET;
     zlink_status_t status = ZLINK_NOT_FOUND;
 
-    if (find_target(host, call->target, call->name, call->packet, call->one_way, &target)) {
+    if (find_target(host, false, call->target, call->name, call->packet, call->one_way, &target)) {
         failed = ZLINK_ADMISSION_MEMORY;
         status = ZLINK_CAPACITY_EXCEEDED;
         invocation = zlink_invocation_create(host, target.handler, host->node_id, call->payload, call->payload_bytes,
@@ -271,8 +289,7 @@ static void permit_on_reactor(zlink_mail_t *mail)
 {
     zlink_ingress_t *ingress = ZLINK_CONTAINER_OF(mail, zlink_ingress_t, permit_mail);
     atomic_store(&ingress->permit_mailed, false);
-    if (ingress->mesh)
-        zlink_mesh_resume_intake(ingress->mesh);
+    zlink_permit_line_hand_out(&ingress->line, zlink_mesh_resume_source);
 }
 
 /* Any thread, after a take was refused. */
@@ -283,8 +300,56 @@ static void permit_free(void *context)
         zlink_reactor_post(ingress->reactor, &ingress->permit_mail);
 }
 
+void zlink_ingress_source_gone(void *context, zlink_permit_waiter_t *source)
+{
+    zlink_ingress_t *ingress = context;
+    zlink_permit_line_leave(&ingress->line, source);
+}
+
+/* ---- pressure ---- */
+
+void zlink_ingress_tell_flow(zlink_ingress_t *ingress)
+{
+    const bool paused = ingress->paused_since_ns != 0;
+    if (ingress->mesh)
+        zlink_mesh_set_paused(ingress->mesh, paused);
+    if (ingress->client_servers)
+        zlink_client_servers_set_paused(ingress->client_servers, paused);
+}
+
+/* What is the case now goes out, however often it has changed since the mail was sent. */
+static void flow_on_reactor(zlink_mail_t *mail)
+{
+    zlink_ingress_t *ingress = ZLINK_CONTAINER_OF(mail, zlink_ingress_t, flow_mail);
+    uint64_t now_ns = zlink_clock_now_ns(ingress->host->clock);
+    atomic_store(&ingress->flow_mailed, false);
+    bool paused = zlink_application_job_queue_is_paused(&ingress->host->job_queue);
+    if (paused == (ingress->paused_since_ns != 0))
+        return;
+    zlink_counter_add(&pressure_transitions, 1);
+    zlink_counter_add(&pressure_state, paused ? 1 : -1);
+    if (!paused)
+        zlink_counter_add(&pause_ns, (int64_t)(now_ns - ingress->paused_since_ns));
+    ingress->paused_since_ns = paused ? now_ns | 1 : 0;
+    zlink_ingress_tell_flow(ingress);
+}
+
+/* Any thread. */
+static void pressure_changed(void *context)
+{
+    zlink_ingress_t *ingress = context;
+    if (!atomic_exchange(&ingress->flow_mailed, true))
+        zlink_reactor_post(ingress->reactor, &ingress->flow_mail);
+}
+
 void zlink_ingress_init(zlink_ingress_t *ingress, zlink_reactor_t *reactor, zlink_application_host_t *host)
 {
-    *ingress = (zlink_ingress_t){.reactor = reactor, .host = host, .permit_mail.deliver = permit_on_reactor};
-    zlink_application_job_queue_set_waiter(&host->job_queue, permit_free, ingress);
+    *ingress = (zlink_ingress_t){
+        .reactor = reactor,
+        .host = host,
+        .permit_mail.deliver = permit_on_reactor,
+        .flow_mail.deliver = flow_on_reactor,
+    };
+    zlink_permit_line_init(&ingress->line, &host->job_queue, host->clock);
+    zlink_application_job_queue_set_waiter(&host->job_queue, permit_free, pressure_changed, ingress);
 }

@@ -19,6 +19,7 @@
 #include "base/refusal.h"
 #include "server/application/application_host.h"
 #include "server/application/catalogue.h"
+#include "server/client_server/client_servers.h"
 #include "server/config/config.h"
 #include "server/control.h"
 #include "server/ingress.h"
@@ -44,7 +45,11 @@ typedef struct zlink_node {
     zlink_application_host_t *host;
     zlink_ingress_t ingress;
     zlink_mesh_t *mesh;
-    _Atomic bool mesh_open; /* handlers may reach `mesh`: those that a channel's on_start woke run before it is there */
+    zlink_client_servers_t *client_servers; /* NULL: none */
+    /* Handlers may reach `mesh` and `client_servers`: those that a channel's on_start woke run before they are there.
+     */
+    _Atomic bool mesh_open, client_servers_open;
+    size_t transports_open; /* reactor thread: what is not closed yet, of the two */
     zlink_control_t *control;
     _Atomic int state;
     uint64_t started_ms;

@@ -13,15 +13,15 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "exec/usable_cores.h"
 #include "net/ring_features.h"
 #include "server/application/module_loader.h"
 #include "server/channel_weight.h"
 #include "server/node_roles.h"
 #include "server/node_tls.h"
 
-#define JOBS_PER_CORE 128u /* the Balanced profile */
-#define PORT_TRIES    20u  /* for a port that a killed node has not let go of yet */
-#define PORT_WAIT_NS  100000000l
+#define PORT_TRIES   20u /* for a port that a killed node has not let go of yet */
+#define PORT_WAIT_NS 100000000l
 
 const char *zlink_node_state_name(zlink_node_state_t state)
 {
@@ -77,28 +77,44 @@ static zlink_status_t start_workers(zlink_node_t *node, zlink_refusal_t *why)
     return zlink_worker_pool_create(&options, &node->pool, why);
 }
 
+static zlink_channel_side_t channel_side(void *context, const char *channel)
+{
+    return zlink_node_roles_side(((const zlink_node_t *)context)->config, channel);
+}
+
+/* What carries the call; NULL where it is not there yet. */
+static zlink_mesh_t *transport_of(zlink_node_t *node, const zlink_outbound_call_t *call)
+{
+    if (call->route == ZLINK_ROUTE_CHANNEL && node->config->client_server_count > 0 &&
+        channel_side(node, call->name) != ZLINK_CHANNEL_OF_THE_MESH)
+        return atomic_load_explicit(&node->client_servers_open, memory_order_acquire)
+                   ? zlink_client_servers_find(node->client_servers, call->name, ZLINK_ROLE_CLIENT)
+                   : NULL;
+    return atomic_load_explicit(&node->mesh_open, memory_order_acquire) ? node->mesh : NULL;
+}
+
 /* A channel's on_start, and whatever it woke, may call before there is a mesh. */
 static void submit_to_mesh(void *context, zlink_outbound_call_t *call)
 {
     static const zlink_call_answer_t nothing;
-    const zlink_node_t *node = context;
-    if (atomic_load_explicit(&node->mesh_open, memory_order_acquire))
-        zlink_mesh_submit(node->mesh, call);
+    zlink_mesh_t *mesh = transport_of(context, call);
+    if (mesh)
+        zlink_mesh_submit(mesh, call);
     else
         call->completed(call, ZLINK_UNAVAILABLE, &nothing);
 }
 
 static bool take_for_mesh(void *context, zlink_outbound_call_t *call)
 {
-    const zlink_node_t *node = context;
-    return atomic_load_explicit(&node->mesh_open, memory_order_acquire) && zlink_mesh_take(node->mesh, call);
+    zlink_mesh_t *mesh = transport_of(context, call);
+    return mesh && zlink_mesh_take(mesh, call);
 }
 
 static void cancel_in_mesh(void *context, zlink_outbound_call_t *call)
 {
-    const zlink_node_t *node = context;
+    (void)context;
     if (call->mesh)
-        zlink_mesh_cancel(node->mesh, call);
+        zlink_mesh_cancel(call->mesh, call);
     else
         call->release(call); /* there was no mesh yet, and the call has ended */
 }
@@ -119,11 +135,13 @@ static zlink_status_t set_weight(void *context, const char *channel, uint32_t we
 
 static uint32_t jobs_max(const zlink_node_t *node)
 {
+    const zlink_config_limits_t *limits = &node->config->limits;
     zlink_worker_pool_stats_t stats;
-    if (node->config->limits.queued_jobs)
-        return node->config->limits.queued_jobs;
+    unsigned cores = zlink_usable_cores();
+    if (limits->max_queued_application_jobs)
+        return limits->max_queued_application_jobs;
     zlink_worker_pool_stats(node->pool, &stats);
-    return JOBS_PER_CORE * stats.workers;
+    return limits->jobs_per_core * (cores < stats.workers ? cores : stats.workers);
 }
 
 static zlink_status_t start_host(zlink_node_t *node, const char *config_path, zlink_refusal_t *why)
@@ -139,6 +157,8 @@ static zlink_status_t start_host(zlink_node_t *node, const char *config_path, zl
         .message_bytes_max = config->limits.message_bytes,
         .spots_max = config->limits.spots,
         .jobs_max = jobs_max(node),
+        .pause_percent = config->limits.pause_percent,
+        .resume_percent = config->limits.resume_percent,
         .work =
             {
                 .cpu_workers_min = config->cpu_workers_min,
@@ -148,8 +168,10 @@ static zlink_status_t start_host(zlink_node_t *node, const char *config_path, zl
                 .cpu_work_bytes_max = config->limits.cpu_work_bytes,
                 .io_works_max = config->limits.io_works,
             },
-        .outbound = {submit_to_mesh, take_for_mesh, spot_home, set_weight, cancel_in_mesh, node},
+        .outbound = {submit_to_mesh, take_for_mesh, spot_home, set_weight, cancel_in_mesh, NULL, node},
     };
+    if (config->client_server_count > 0)
+        options.outbound.channel_side = channel_side;
     options.policy.application_message_capacity = config->limits.application_messages;
     options.policy.application_byte_capacity = config->limits.application_bytes;
     options.policy.lifecycle_message_capacity = config->limits.lifecycle_messages;
@@ -168,6 +190,28 @@ typedef struct zlink_node_errand {
     zlink_refusal_t *why;
 } zlink_node_errand_t;
 
+/* What the mesh and the sides of ClientServer channels have alike. */
+static zlink_mesh_options_t transport_options(zlink_node_t *node)
+{
+    const zlink_config_t *config = node->config;
+    return (zlink_mesh_options_t){
+        .reactor = node->reactor,
+        .tls = node->tls,
+        .identity = &node->identity,
+        .redial = true,
+        .max_body_bytes = config->limits.message_bytes + ZLINK_FRAME_ENVELOPE_BYTES_MAX,
+        .outbound_bytes = config->limits.outbound_bytes,
+        .pending_max = config->limits.pending_operations,
+        .connections_max = config->limits.connections,
+        .connections_per_address_max = config->limits.connections_per_address,
+        .handshakes_max = config->limits.handshakes,
+        .events = {.arrived = zlink_ingress_arrived,
+                   .source_gone = zlink_ingress_source_gone,
+                   .cancelled = zlink_ingress_cancelled,
+                   .context = &node->ingress},
+    };
+}
+
 static void open_mesh(void *context)
 {
     zlink_node_errand_t *errand = context;
@@ -180,56 +224,63 @@ static void open_mesh(void *context)
     size_t channel_count = zlink_node_roles_memberships(config, node->catalogue, channels, weights);
     for (size_t i = 0; i < node->catalogue->spot_type_count; i++)
         spot_types[i] = node->catalogue->spot_types[i].type->name;
-    const zlink_mesh_options_t options = {
-        .reactor = node->reactor,
-        .tls = node->tls,
-        .identity = &node->identity,
-        .role = config->object_role == ZLINK_CONFIG_CLIENT ? ZLINK_ROLE_CLIENT : ZLINK_ROLE_SERVER,
-        .listen = config->listen,
-        .peers = config->peers,
-        .expected_peers = config->expected_peers,
-        .peer_count = config->peer_count,
-        .redial = true,
-        .channels = channels,
-        .channel_weights = weights,
-        .channel_count = channel_count,
-        .spot_types = spot_types,
-        .spot_type_count = node->catalogue->spot_type_count,
-        .max_body_bytes = config->limits.message_bytes + ZLINK_FRAME_ENVELOPE_BYTES_MAX,
-        .outbound_bytes = config->limits.outbound_bytes,
-        .pending_max = config->limits.pending_operations,
-        .connections_max = config->limits.connections,
-        .connections_per_address_max = config->limits.connections_per_address,
-        .handshakes_max = config->limits.handshakes,
-        .events =
-            {
-                .arrived = zlink_ingress_arrived,
-                .picked_local = zlink_ingress_picked_local,
-                .cancelled = zlink_ingress_cancelled,
-                .members_changed = zlink_ingress_members_changed,
-                .own_weight = zlink_ingress_own_weight,
-                .context = &node->ingress,
-            },
-    };
+    zlink_mesh_options_t options = transport_options(node);
+    options.role = config->object_role == ZLINK_CONFIG_CLIENT ? ZLINK_ROLE_CLIENT : ZLINK_ROLE_SERVER;
+    options.listen = config->listen;
+    options.peers = config->peers;
+    options.expected_peers = config->expected_peers;
+    options.peer_count = config->peer_count;
+    options.channels = channels;
+    options.channel_weights = weights;
+    options.channel_count = channel_count;
+    options.spot_types = spot_types;
+    options.spot_type_count = node->catalogue->spot_type_count;
+    options.events.picked_local = zlink_ingress_picked_local;
+    options.events.members_changed = zlink_ingress_members_changed;
+    options.events.own_weight = zlink_ingress_own_weight;
     zlink_ingress_init(&node->ingress, node->reactor, node->host);
     errand->status = zlink_mesh_create(&options, &node->mesh, errand->why);
     node->ingress.mesh = node->mesh;
     atomic_store_explicit(&node->mesh_open, node->mesh != NULL, memory_order_release);
-    if (errand->status == ZLINK_OK && config->control)
-        errand->status = zlink_control_open(node->reactor, config->control, node, &node->control, errand->why);
+}
+
+static void open_client_servers(void *context)
+{
+    zlink_node_errand_t *errand = context;
+    zlink_node_t *node = errand->node;
+    const zlink_mesh_options_t options = transport_options(node);
+    errand->status = zlink_client_servers_open(node->config, &options, &node->client_servers, errand->why);
+    node->ingress.client_servers = node->client_servers;
+    atomic_store_explicit(&node->client_servers_open, node->client_servers != NULL, memory_order_release);
+}
+
+static void open_control(void *context)
+{
+    zlink_node_errand_t *errand = context;
+    zlink_node_t *node = errand->node;
+    errand->status = zlink_control_open(node->reactor, node->config->control, node, &node->control, errand->why);
 }
 
 /* The kernel lets go of a killed node's ring, and with it of its port, a moment after the process: whoever starts the
  * node again at once should not be refused for that. */
-static zlink_status_t serve(zlink_node_t *node, const char *config_path, zlink_refusal_t *why)
+static void open_ports(zlink_node_errand_t *errand, void (*open)(void *context))
 {
-    zlink_node_errand_t errand = {node, ZLINK_OK, why};
     for (unsigned tries = 0; tries < PORT_TRIES; tries++) {
-        zlink_reactor_call(node->reactor, open_mesh, &errand);
-        if (errand.status != ZLINK_ALREADY_EXISTS || node->mesh)
+        zlink_reactor_call(errand->node->reactor, open, errand);
+        if (errand->status != ZLINK_ALREADY_EXISTS)
             break;
         nanosleep(&(struct timespec){.tv_nsec = PORT_WAIT_NS}, NULL);
     }
+}
+
+static zlink_status_t serve(zlink_node_t *node, const char *config_path, zlink_refusal_t *why)
+{
+    zlink_node_errand_t errand = {node, ZLINK_OK, why};
+    open_ports(&errand, open_mesh);
+    if (errand.status == ZLINK_OK && node->config->client_server_count > 0)
+        open_ports(&errand, open_client_servers);
+    if (errand.status == ZLINK_OK && node->config->control)
+        zlink_reactor_call(node->reactor, open_control, &errand);
     if (errand.status != ZLINK_OK)
         zlink_refusal_prefix(why, "%s: ", config_path);
     return errand.status;

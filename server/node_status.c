@@ -34,13 +34,12 @@ static void add_weights(cJSON *object, const zlink_wire_hello_t *node)
         cJSON_AddNumberToObject(weights, node->channels[i].name, node->channels[i].weight);
 }
 
-static void add_links(cJSON *status, const zlink_node_t *node)
+static void add_links(cJSON *status, const zlink_mesh_t *mesh)
 {
     static const char *const roles[] = {"not known yet", "client", "server"};
     static const char *const states[] = {"opening", "completing", "ready", "closing"};
-    const zlink_mesh_t *mesh = node->mesh;
     const zlink_peer_link_t *link;
-    uint64_t now_ms = zlink_reactor_now_ms(node->reactor);
+    uint64_t now_ms = zlink_reactor_now_ms(mesh->reactor);
     cJSON *links = cJSON_AddArrayToObject(status, "links");
 
     TAILQ_FOREACH(link, &mesh->links, in_mesh)
@@ -57,6 +56,7 @@ static void add_links(cJSON *status, const zlink_node_t *node)
         cJSON_AddStringToObject(entry, "role", roles[link->peer.role]);
         cJSON_AddBoolToObject(entry, "dialled_here", link->dialled);
         cJSON_AddBoolToObject(entry, "draining", link->peer.draining);
+        cJSON_AddBoolToObject(entry, "paused", link->peer_paused);
         cJSON_AddNumberToObject(entry, "ready_ms",
                                 link->state == ZLINK_LINK_READY ? (double)(now_ms - link->ready_since_ms) : 0);
         add_weights(entry, &link->peer);
@@ -94,6 +94,33 @@ static void add_peers(cJSON *status, const zlink_mesh_t *mesh)
     }
 }
 
+/* This node's sides of ClientServer channels: of a server who has dialled it, of a client whom it dials. */
+static void add_client_servers(cJSON *status, const zlink_client_servers_t *servers)
+{
+    cJSON *sides = cJSON_AddArrayToObject(status, "client_servers");
+    for (size_t i = 0; servers && i < zlink_client_servers_count(servers); i++) {
+        const zlink_client_server_side_t *side = zlink_client_servers_at(servers, i);
+        cJSON *entry = cJSON_CreateObject();
+        if (!cJSON_AddItemToArray(sides, entry)) {
+            cJSON_Delete(entry);
+            return;
+        }
+        cJSON_AddStringToObject(entry, "channel", side->config->channel);
+        if (side->role == ZLINK_ROLE_SERVER) {
+            cJSON_AddStringToObject(entry, "role", "server");
+            cJSON_AddStringToObject(entry, "listen", zlink_mesh_address(side->mesh));
+            cJSON_AddStringToObject(entry, "advertise",
+                                    side->config->advertise ? side->config->advertise : zlink_mesh_address(side->mesh));
+            cJSON_AddNumberToObject(entry, "weight", side->mesh->self.channels[0].weight);
+        } else {
+            cJSON_AddStringToObject(entry, "role", "client");
+            cJSON_AddNumberToObject(entry, "waiting", (double)side->mesh->unready_count);
+            add_peers(entry, side->mesh);
+        }
+        add_links(entry, side->mesh);
+    }
+}
+
 static void add_types(cJSON *status, const zlink_catalogue_t *catalogue)
 {
     cJSON *channels = cJSON_AddArrayToObject(status, "channels");
@@ -117,6 +144,17 @@ static void add_execution(cJSON *status, const zlink_node_t *node)
     cJSON_AddNumberToObject(execution, "stacks_live", (double)stats.stacks_live);
     cJSON_AddNumberToObject(execution, "stacks_high_water", (double)stats.stacks_high_water);
     cJSON_AddNumberToObject(execution, "stacks_max", (double)stats.stacks_max);
+}
+
+ZLINK_COUNTER_DEFINE(jobs_limit, ZLINK_GAUGE, "zlink.host.application_job_queue.limit",
+                     "Permits for calls of other nodes whose handler has not begun");
+ZLINK_COUNTER_DEFINE(jobs, ZLINK_GAUGE, "zlink.host.application_job_queue.jobs", "Of these, in use");
+
+/* Gauges of what is counted elsewhere, as it is now. */
+static void look_at_job_queue(const zlink_application_job_queue_t *queue)
+{
+    zlink_counter_add(&jobs_limit, (int64_t)zlink_application_job_queue_limit(queue) - zlink_counter_read(&jobs_limit));
+    zlink_counter_add(&jobs, (int64_t)zlink_application_job_queue_jobs(queue) - zlink_counter_read(&jobs));
 }
 
 static void add_counter(const zlink_counter_t *counter, void *context)
@@ -143,9 +181,11 @@ char *zlink_node_status_json(const zlink_node_t *node)
     cJSON_AddStringToObject(status, "object_role", node->mesh->self.role == ZLINK_ROLE_CLIENT ? "client" : "server");
     add_types(status, node->catalogue);
     add_weights(status, &node->mesh->self);
-    add_links(status, node);
+    add_links(status, node->mesh);
     add_peers(status, node->mesh);
+    add_client_servers(status, node->client_servers);
     add_execution(status, node);
+    look_at_job_queue(&node->host->job_queue);
     zlink_counters_each(add_counter, cJSON_AddObjectToObject(status, "counters"));
 
     char *text = cJSON_PrintUnformatted(status);

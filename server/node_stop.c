@@ -53,19 +53,33 @@ static void begin_draining(void *context)
     zlink_node_t *node = context;
     node->ingress.draining = true;
     zlink_mesh_drain(node->mesh);
+    if (node->client_servers)
+        zlink_client_servers_drain(node->client_servers);
+}
+
+static void transport_closed(void *context)
+{
+    zlink_node_t *node = context;
+    if (--node->transports_open == 0)
+        stage_ended(node);
 }
 
 static void close_mesh(void *context)
 {
     zlink_node_t *node = context;
-    zlink_mesh_close(node->mesh, stage_ended, node);
+    node->transports_open = node->client_servers ? 2 : 1;
+    zlink_mesh_close(node->mesh, transport_closed, node);
+    if (node->client_servers)
+        zlink_client_servers_close(node->client_servers, transport_closed, node);
 }
 
 static void destroy_mesh(void *context)
 {
     zlink_node_t *node = context;
     zlink_control_close(node->control);
+    zlink_client_servers_destroy(node->client_servers);
     zlink_mesh_destroy(node->mesh);
+    node->client_servers = NULL;
     node->mesh = NULL;
 }
 

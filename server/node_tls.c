@@ -71,6 +71,8 @@ static void put_in_force(void *context)
 {
     zlink_tls_errand_t *errand = context;
     errand->ended = zlink_mesh_set_tls(errand->node->mesh, errand->tls);
+    if (errand->node->client_servers)
+        errand->ended += zlink_client_servers_set_tls(errand->node->client_servers, errand->tls);
 }
 
 void zlink_node_tls_reload(zlink_node_t *node, const char *config_path)

@@ -22,10 +22,12 @@
  *                            behind the gate that the caller holds, `_yield` where it is not offered,
  *                            a bad argument); nothing was sent
  *   ZLINK_NOT_FOUND          no node known serves the channel or hosts the Spot type
+ *   ZLINK_NOT_CONFIGURED     a ClientServer channel of which this node is no client
  *   ZLINK_UNAVAILABLE        known, but not reachable or lost before the reply; or its queue is full
  *   ZLINK_CAPACITY_EXCEEDED  a queue or table of this process is full (a `_send`: ZLINK_DEADLINE_EXCEEDED), or
  *                            there is no room for one more Spot
- *   ZLINK_DEADLINE_EXCEEDED  the time was over; the other side may still do the work
+ *   ZLINK_DEADLINE_EXCEEDED  the time was over; the other side may still do the work. Of a ClientServer channel no
+ *                            server was ready in that time, or within 5 s
  *   ZLINK_CANCELLED          it was given up from here (zlink/cancellation.h); the other side may still do the work
  *   ZLINK_SHUTTING_DOWN      this node or the owner is closing
  *   ZLINK_PROTOCOL_ERROR     the request cannot be encoded, or the reply cannot be decoded

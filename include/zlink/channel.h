@@ -2,7 +2,8 @@
  * zlink/channel.h: a ChannelName that this node serves, with its handlers.
  *
  * Every node that loads the module serves the channel, unless its configuration makes it a mere client of it; a
- * request to the channel goes to one of them, in turn and as often as their weights say.
+ * request to the channel goes to one of them, in turn and as often as their weights say. The configuration also says
+ * whether the channel is one of the mesh or stands apart (ClientServer); handlers and calls are the same.
  * All handlers of one ChannelName on one node share one serial queue and one gate: they run one at a
  * time, in the order of arrival. They may wait with `_async` (which holds the gate), not with `_yield`.
  */

@@ -50,6 +50,8 @@ zlink_status_t zlink_application_host_create(zlink_worker_pool_t *pool, const zl
     host->message_bytes_max = options->message_bytes_max;
     host->outbound = options->outbound;
     zlink_application_job_queue_init(&host->job_queue, options->jobs_max);
+    if (options->pause_percent != 0)
+        (void)zlink_application_job_queue_set_marks(&host->job_queue, options->pause_percent, options->resume_percent);
     host->spots = zlink_spot_registry_create(host, options->spots_max);
     host->channels = zlink_calloc(catalogue->channel_count + 1, sizeof(zlink_channel_host_t *));
     if (!host->spots || !host->channels)

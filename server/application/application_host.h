@@ -26,6 +26,13 @@
 #include "server/application/work_host.h"
 #include "server/mesh/outbound_call.h"
 
+/* What this node is in a channel of ClientServer. */
+typedef enum zlink_channel_side {
+    ZLINK_CHANNEL_OF_THE_MESH = 0, /* it is none */
+    ZLINK_CHANNEL_CALLED,
+    ZLINK_CHANNEL_ONLY_SERVED,
+} zlink_channel_side_t;
+
 /* Where calls that leave the node go. `submit` may be called on any thread; the call is completed on the reactor. */
 typedef struct zlink_outbound {
     void (*submit)(void *context, zlink_outbound_call_t *call);
@@ -37,6 +44,8 @@ typedef struct zlink_outbound {
     zlink_status_t (*set_weight)(void *context, const char *channel, uint32_t weight);
     /* Gives a call up that was submitted; any thread, once. Its `hold` was called before, and `release` follows. */
     void (*cancel)(void *context, zlink_outbound_call_t *call);
+    /* NULL: there are none of ClientServer. */
+    zlink_channel_side_t (*channel_side)(void *context, const char *channel);
     void *context;
 } zlink_outbound_t;
 
@@ -49,7 +58,9 @@ typedef struct zlink_application_host_options {
     uint32_t send_timeout_ms;
     size_t message_bytes_max;
     uint32_t spots_max;
-    uint32_t jobs_max; /* permits of the application job queue */
+    uint32_t jobs_max;      /* permits of the application job queue */
+    unsigned pause_percent; /* of these: its marks; 0: the default ones */
+    unsigned resume_percent;
     zlink_work_host_options_t work;
     zlink_outbound_t outbound;
 } zlink_application_host_options_t;

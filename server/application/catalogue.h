@@ -37,7 +37,8 @@ typedef struct zlink_catalogue_spot_type {
 typedef struct zlink_catalogue_channel {
     const zlink_channel_type_t *type;
     zlink_handler_table_t handlers;
-    bool client; /* the configuration says that this node only calls it: its handlers are not hosted here */
+    bool client;        /* the configuration says that this node only calls it: its handlers are not hosted here */
+    bool client_server; /* it is no channel of the mesh, but one of ClientServer */
 } zlink_catalogue_channel_t;
 
 typedef struct zlink_catalogue_node_handlers {

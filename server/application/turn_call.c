@@ -110,13 +110,27 @@ static zlink_status_t check_wait(const zlink_invocation_t *caller, const zlink_t
     return plan->reply ? zlink_turn_check_wait(&caller->turn, plan->mode, &target) : ZLINK_OK;
 }
 
+/* In ClientServer this node's server is one of those that its client dials. */
+static zlink_channel_side_t side_of(const zlink_application_host_t *host, const char *channel)
+{
+    const zlink_outbound_t *outbound = &host->outbound;
+    return outbound->channel_side ? outbound->channel_side(outbound->context, channel) : ZLINK_CHANNEL_OF_THE_MESH;
+}
+
 static zlink_status_t channel_destination(const zlink_invocation_t *caller, const zlink_turn_call_plan_t *plan,
                                           zlink_call_destination_t *destination)
 {
+    zlink_channel_side_t side = side_of(caller->host, plan->name);
     zlink_channel_host_t *here = zlink_application_host_find_channel(caller->host, plan->name);
     zlink_status_t status = ZLINK_OK;
+    if (side == ZLINK_CHANNEL_ONLY_SERVED)
+        return ZLINK_NOT_CONFIGURED;
     if (here)
         status = check_wait(caller, plan, zlink_channel_serial_executor_wait_target(&here->executor));
+    if (side == ZLINK_CHANNEL_CALLED) {
+        destination->exclude_local = status != ZLINK_OK;
+        return ZLINK_OK;
+    }
     if (!here || atomic_load_explicit(&here->remote_members, memory_order_relaxed) > 0 ||
         atomic_load_explicit(&here->weightless, memory_order_relaxed)) {
         destination->exclude_local = status != ZLINK_OK;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "server/config/config_client_servers.h"
 #include "server/config/config_schema.h"
 #include "server/config/config_shape.h"
 #include "server/config/config_value.h"
@@ -113,7 +114,9 @@ static const setting_t limits[] = {
     LIMIT(SETTING_BYTES, message_bytes, 16 * MIB, KIB, GIB),
     LIMIT(SETTING_INTEGER, spots, 1000000, 1, 100000000),
     LIMIT(SETTING_INTEGER, pending_operations, 65536, 1, 16777216),
-    LIMIT(SETTING_INTEGER, queued_jobs, 0, 0, 16777216),
+    LIMIT(SETTING_INTEGER, max_queued_application_jobs, 0, 1, INT32_MAX),
+    LIMIT(SETTING_INTEGER, pause_percent, 80, 1, 100),
+    LIMIT(SETTING_INTEGER, resume_percent, 60, 0, 99),
     LIMIT(SETTING_INTEGER, stacks, 0, 0, 16777216),
     LIMIT(SETTING_BYTES, stack_bytes, 64 * KIB, 16 * KIB, 8 * MIB),
     LIMIT(SETTING_BYTES, outbound_bytes, 4 * MIB, 64 * KIB, 2 * GIB),
@@ -176,16 +179,9 @@ static bool check_name(reading_t *reading, const char *path, const char *text)
 /* An address that somebody dials: a real port and a host that is one. */
 static bool check_dialled(reading_t *reading, const char *path, const char *text)
 {
-    zlink_config_address_t address;
     zlink_refusal_t reason;
 
-    if (!zlink_config_value_address(text, &address, &reason))
-        return refuse(reading, path, "%s", reason.line);
-    if (address.wildcard)
-        return refuse(reading, path, "'%s' is the address of every host, nobody can dial it", text);
-    if (address.port == 0)
-        return refuse(reading, path, "'%s' has port 0, nobody can dial it", text);
-    return true;
+    return zlink_config_value_dialled(text, &reason) || refuse(reading, path, "%s", reason.line);
 }
 
 static bool check_listen(reading_t *reading)
@@ -275,6 +271,19 @@ static bool check_channels(reading_t *reading)
     return true;
 }
 
+static bool check_client_servers(reading_t *reading)
+{
+    zlink_config_client_server_t *list = NULL;
+    zlink_config_problem_t problem;
+
+    if (!zlink_config_client_servers_read(reading->raw, &list, &problem))
+        return problem.path[0] == '\0' ? refuse_memory(reading)
+                                       : refuse(reading, problem.path, "%s", problem.reason.line);
+    reading->config->client_servers = list;
+    reading->config->client_server_count = reading->raw->client_servers_count;
+    return true;
+}
+
 static bool check_spots(reading_t *reading)
 {
     const zlink_config_raw_t *raw = reading->raw;
@@ -323,6 +332,30 @@ static bool check_allow(reading_t *reading)
 }
 
 /* A message of the largest size must fit into an empty lane, or it could never be delivered. */
+/* How many jobs may wait, by core and in all, and when peers pause. */
+static bool check_job_queue(reading_t *reading)
+{
+    static const struct {
+        const char *name;
+        uint32_t jobs_per_core;
+    } profiles[] = {{"balanced", 128}, {"compact", 32}, {"low_latency", 64}, {"throughput", 256}};
+    zlink_config_limits_t *given = &reading->config->limits;
+    const zlink_config_raw_limits_t *raw = reading->raw->limits;
+    const char *profile = raw == NULL ? NULL : raw->application_job_queue_profile;
+
+    given->jobs_per_core = profile == NULL ? profiles[0].jobs_per_core : 0;
+    for (size_t i = 0; profile != NULL && i < COUNT_OF(profiles); i++)
+        if (strcmp(profiles[i].name, profile) == 0)
+            given->jobs_per_core = profiles[i].jobs_per_core;
+    if (given->jobs_per_core == 0)
+        return refuse(reading, "limits.application_job_queue_profile",
+                      "'%s' is none of compact, low_latency, balanced, throughput", profile);
+    if (given->resume_percent >= given->pause_percent)
+        return refuse(reading, "limits.resume_percent", "%u is not less than limits.pause_percent (%u)",
+                      given->resume_percent, given->pause_percent);
+    return true;
+}
+
 static bool check_limits(reading_t *reading)
 {
     const zlink_config_limits_t *given = &reading->config->limits;
@@ -431,10 +464,11 @@ static bool build(reading_t *reading)
     zlink_config_raw_t *raw = reading->raw;
 
     if (!check_name(reading, "mesh", raw->mesh) || !check_name(reading, "name", raw->name) || !check_listen(reading) ||
-        !check_peers(reading) || !check_channels(reading) || !check_spots(reading) || !check_transport(reading) ||
-        !check_allow(reading) || !read_settings(reading, settings, COUNT_OF(settings), raw) ||
+        !check_peers(reading) || !check_channels(reading) || !check_client_servers(reading) || !check_spots(reading) ||
+        !check_transport(reading) || !check_allow(reading) ||
+        !read_settings(reading, settings, COUNT_OF(settings), raw) ||
         !read_settings(reading, limits, COUNT_OF(limits), raw->limits) || !check_limits(reading) ||
-        !check_cpu_workers(reading) || !resolve_paths(reading))
+        !check_job_queue(reading) || !check_cpu_workers(reading) || !resolve_paths(reading))
         return false;
     take_texts(reading->config, raw);
     return true;
@@ -601,5 +635,6 @@ void zlink_config_free(zlink_config_t *config)
     (void)cyaml_free(&cyaml, &zlink_config_schema, config->raw, 0); /* fails only for a schema that does not fit */
     zlink_free((void *)(uintptr_t)config->peers);
     zlink_free((void *)(uintptr_t)config->channels);
+    zlink_free((void *)(uintptr_t)config->client_servers);
     zlink_free(config);
 }

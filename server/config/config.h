@@ -10,6 +10,7 @@
 #ifndef ZLINK_SERVER_CONFIG_H
 #define ZLINK_SERVER_CONFIG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,15 +19,16 @@
 #include "base/log.h"
 #include "base/refusal.h"
 
-#define ZLINK_CONFIG_FILE_BYTES    (1024 * 1024)
-#define ZLINK_CONFIG_MODULES       64
-#define ZLINK_CONFIG_PEERS         1024
-#define ZLINK_CONFIG_SPOTS         1024
-#define ZLINK_CONFIG_CHANNELS      1024
-#define ZLINK_CONFIG_WEIGHT        100
-#define ZLINK_CONFIG_WEIGHT_MAX    10000
-#define ZLINK_CONFIG_ALLOW         4096
-#define ZLINK_CONFIG_CONTROL_BYTES 100
+#define ZLINK_CONFIG_FILE_BYTES     (1024 * 1024)
+#define ZLINK_CONFIG_MODULES        64
+#define ZLINK_CONFIG_PEERS          1024
+#define ZLINK_CONFIG_SPOTS          1024
+#define ZLINK_CONFIG_CHANNELS       1024
+#define ZLINK_CONFIG_CLIENT_SERVERS 64
+#define ZLINK_CONFIG_WEIGHT         100
+#define ZLINK_CONFIG_WEIGHT_MAX     10000
+#define ZLINK_CONFIG_ALLOW          4096
+#define ZLINK_CONFIG_CONTROL_BYTES  100
 
 typedef enum zlink_config_transport {
     ZLINK_CONFIG_TLS = 0,
@@ -45,6 +47,25 @@ typedef struct zlink_config_channel {
     uint32_t weight; /* 0..ZLINK_CONFIG_WEIGHT_MAX; ZLINK_CONFIG_WEIGHT where nothing is said */
 } zlink_config_channel_t;
 
+/* What this node is in a ClientServer channel: bits. */
+typedef enum zlink_config_side {
+    ZLINK_CONFIG_SIDE_CLIENT = 1,
+    ZLINK_CONFIG_SIDE_SERVER = 2,
+    ZLINK_CONFIG_SIDE_BOTH = 3,
+} zlink_config_side_t;
+
+/* One or both sides of a ClientServer channel. A process has each side of a channel once, in one entry or in two. */
+typedef struct zlink_config_client_server {
+    const char *channel;
+    bool client, server;
+    const char *listen;    /* of a server; else NULL, as is the next one */
+    const char *advertise; /* or NULL: the address that was bound */
+    uint32_t weight;
+    const char *const *servers;          /* of a client: addresses to dial, beside the server of this process … */
+    const char *const *expected_servers; /* … and who is to answer; an entry is NULL: anybody */
+    size_t server_count;
+} zlink_config_client_server_t;
+
 /* Where the Spots of a type live that this node does not host. */
 typedef struct zlink_config_spot {
     char *type;
@@ -52,11 +73,14 @@ typedef struct zlink_config_spot {
 } zlink_config_spot_t;
 
 typedef struct zlink_config_limits {
-    uint32_t message_bytes;      /* one message, envelope and payload */
-    uint32_t spots;              /* live Spots of this node */
-    uint32_t pending_operations; /* calls that have left and not ended */
-    uint32_t queued_jobs;        /* permits for work from the network; 0 = 128 for each core */
-    uint32_t stacks;             /* live handler stacks; 0 = what the kernel allows */
+    uint32_t message_bytes;               /* one message, envelope and payload */
+    uint32_t spots;                       /* live Spots of this node */
+    uint32_t pending_operations;          /* calls that have left and not ended */
+    uint32_t max_queued_application_jobs; /* permits for work from the network; 0: by the profile */
+    uint32_t jobs_per_core;               /* of the application job queue's profile */
+    uint32_t pause_percent;               /* of the permits, from which on peers pause … */
+    uint32_t resume_percent;              /* … and at which they go on; less than that */
+    uint32_t stacks;                      /* live handler stacks; 0 = what the kernel allows */
     uint32_t stack_bytes;
     uint32_t outbound_bytes; /* waiting to be sent on one connection */
     uint32_t connections;    /* that came in, open at once; also those that are not authenticated */
@@ -87,6 +111,8 @@ typedef struct zlink_config {
     zlink_config_role_t object_role;
     const zlink_config_channel_t *channels; /* those of which the file says something */
     size_t channel_count;
+    const zlink_config_client_server_t *client_servers;
+    size_t client_server_count;
     const zlink_config_spot_t *spots;
     size_t spot_count;
     zlink_config_transport_t transport;

@@ -18,6 +18,12 @@ static const cyaml_strval_t roles[] = {
     {"client", ZLINK_CONFIG_CLIENT},
 };
 
+static const cyaml_strval_t sides[] = {
+    {"client", ZLINK_CONFIG_SIDE_CLIENT},
+    {"server", ZLINK_CONFIG_SIDE_SERVER},
+    {"both", ZLINK_CONFIG_SIDE_BOTH},
+};
+
 static const cyaml_strval_t log_levels[] = {
     {"debug", ZLINK_LOG_DEBUG}, {"info", ZLINK_LOG_INFO}, {"warn", ZLINK_LOG_WARN},
     {"error", ZLINK_LOG_ERROR}, {"off", ZLINK_LOG_OFF},
@@ -45,6 +51,21 @@ static const cyaml_schema_field_t channel_fields[] = {
 static const cyaml_schema_value_t channel_entry = {
     CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, zlink_config_raw_channel_t, channel_fields)};
 
+static const cyaml_schema_field_t client_server_fields[] = {
+    CYAML_FIELD_STRING_PTR("channel", REQUIRED, zlink_config_raw_client_server_t, channel, 1, NAME_BYTES),
+    CYAML_FIELD_ENUM_PTR("role", REQUIRED | CYAML_FLAG_STRICT, zlink_config_raw_client_server_t, role, sides,
+                         CYAML_ARRAY_LEN(sides)),
+    TEXT(zlink_config_raw_client_server_t, listen, OPTIONAL),
+    TEXT(zlink_config_raw_client_server_t, advertise, OPTIONAL),
+    CYAML_FIELD_SEQUENCE("servers", OPTIONAL, zlink_config_raw_client_server_t, servers, &text_entry, 0,
+                         ZLINK_CONFIG_PEERS),
+    TEXT(zlink_config_raw_client_server_t, weight, OPTIONAL),
+    CYAML_FIELD_END,
+};
+
+static const cyaml_schema_value_t client_server_entry = {
+    CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, zlink_config_raw_client_server_t, client_server_fields)};
+
 static const cyaml_schema_field_t tls_fields[] = {
     TEXT(zlink_config_raw_tls_t, ca, REQUIRED),
     TEXT(zlink_config_raw_tls_t, certificate, REQUIRED),
@@ -58,7 +79,10 @@ static const cyaml_schema_field_t limit_fields[] = {
     TEXT(zlink_config_raw_limits_t, message_bytes, OPTIONAL),
     TEXT(zlink_config_raw_limits_t, spots, OPTIONAL),
     TEXT(zlink_config_raw_limits_t, pending_operations, OPTIONAL),
-    TEXT(zlink_config_raw_limits_t, queued_jobs, OPTIONAL),
+    TEXT(zlink_config_raw_limits_t, max_queued_application_jobs, OPTIONAL),
+    TEXT(zlink_config_raw_limits_t, application_job_queue_profile, OPTIONAL),
+    TEXT(zlink_config_raw_limits_t, pause_percent, OPTIONAL),
+    TEXT(zlink_config_raw_limits_t, resume_percent, OPTIONAL),
     TEXT(zlink_config_raw_limits_t, stacks, OPTIONAL),
     TEXT(zlink_config_raw_limits_t, stack_bytes, OPTIONAL),
     TEXT(zlink_config_raw_limits_t, outbound_bytes, OPTIONAL),
@@ -94,6 +118,8 @@ static const cyaml_schema_field_t root_fields[] = {
     CYAML_FIELD_ENUM_PTR("object_role", OPTIONAL | CYAML_FLAG_STRICT, zlink_config_raw_t, object_role, roles,
                          CYAML_ARRAY_LEN(roles)),
     CYAML_FIELD_SEQUENCE("channels", OPTIONAL, zlink_config_raw_t, channels, &channel_entry, 0, ZLINK_CONFIG_CHANNELS),
+    CYAML_FIELD_SEQUENCE("client_servers", OPTIONAL, zlink_config_raw_t, client_servers, &client_server_entry, 0,
+                         ZLINK_CONFIG_CLIENT_SERVERS),
     CYAML_FIELD_SEQUENCE("spots", OPTIONAL, zlink_config_raw_t, spots, &spot_entry, 0, ZLINK_CONFIG_SPOTS),
     CYAML_FIELD_ENUM_PTR("transport", OPTIONAL | CYAML_FLAG_STRICT, zlink_config_raw_t, transport, transports,
                          CYAML_ARRAY_LEN(transports)),

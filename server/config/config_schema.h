@@ -25,7 +25,10 @@ typedef struct zlink_config_raw_limits {
     char *message_bytes;
     char *spots;
     char *pending_operations;
-    char *queued_jobs;
+    char *max_queued_application_jobs;
+    char *application_job_queue_profile;
+    char *pause_percent;
+    char *resume_percent;
     char *stacks;
     char *stack_bytes;
     char *outbound_bytes;
@@ -49,6 +52,16 @@ typedef struct zlink_config_raw_channel {
     char *weight;
 } zlink_config_raw_channel_t;
 
+typedef struct zlink_config_raw_client_server {
+    char *channel;
+    zlink_config_side_t *role;
+    char *listen;
+    char *advertise;
+    char **servers;
+    unsigned servers_count;
+    char *weight;
+} zlink_config_raw_client_server_t;
+
 typedef struct zlink_config_raw_log {
     zlink_log_level_t *level;
 } zlink_config_raw_log_t;
@@ -66,6 +79,8 @@ typedef struct zlink_config_raw {
     zlink_config_role_t *object_role;
     zlink_config_raw_channel_t *channels;
     unsigned channels_count;
+    zlink_config_raw_client_server_t *client_servers;
+    unsigned client_servers_count;
     zlink_config_spot_t *spots;
     unsigned spots_count;
     zlink_config_transport_t *transport;

@@ -223,3 +223,16 @@ bool zlink_config_value_address(const char *text, zlink_config_address_t *addres
     address->port = (uint16_t)number;
     return true;
 }
+
+bool zlink_config_value_dialled(const char *text, zlink_refusal_t *why)
+{
+    zlink_config_address_t address;
+
+    if (!zlink_config_value_address(text, &address, why))
+        return false;
+    if (address.wildcard)
+        zlink_refuse(why, "'%s' is the address of every host, nobody can dial it", text);
+    else if (address.port == 0)
+        zlink_refuse(why, "'%s' has port 0, nobody can dial it", text);
+    return !address.wildcard && address.port != 0;
+}

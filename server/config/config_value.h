@@ -44,4 +44,7 @@ typedef struct zlink_config_address {
 /* "host:port" with a DNS name or an IPv4 address, or "[IPv6]:port". Port 0 passes: the caller knows whether it may. */
 bool zlink_config_value_address(const char *text, zlink_config_address_t *address, zlink_refusal_t *why);
 
+/* The same for an address that somebody dials: neither a wildcard nor port 0. */
+bool zlink_config_value_dialled(const char *text, zlink_refusal_t *why);
+
 #endif

@@ -175,7 +175,7 @@ zlink_status_t zlink_channel_routes_pick(zlink_channel_routes_t *routes, const c
     int64_t sum = 0;
     for (size_t i = 0; i < route->count; i++) {
         zlink_channel_member_t *member = &route->members[i];
-        if (member->weight == 0 || (!member->link && exclude_local))
+        if (member->weight == 0 || (exclude_local && strcmp(member->node_id, routes->own_node_id) == 0))
             continue;
         member->gained += member->weight;
         sum += member->weight;

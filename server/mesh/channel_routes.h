@@ -51,6 +51,7 @@ void zlink_channel_routes_remove(zlink_channel_routes_t *routes, const char *cha
 /* Links that serve the channel now, with any weight but 0. */
 size_t zlink_channel_routes_members(const zlink_channel_routes_t *routes, const char *channel);
 
+/* With `exclude_local` not this node, also where it is reached by a link (in ClientServer). */
 zlink_status_t zlink_channel_routes_pick(zlink_channel_routes_t *routes, const char *channel, bool exclude_local,
                                          zlink_channel_pick_t *pick);
 

@@ -8,6 +8,7 @@
 #include "base/counters.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "server/client_server/unready_calls.h"
 
 ZLINK_COUNTER_DEFINE(timeouts, ZLINK_COUNTER, "zlink.request.timeouts", "Calls to peers whose time was over");
 ZLINK_COUNTER_DEFINE(no_member, ZLINK_COUNTER, "zlink.channel.selection_failures.no_member",
@@ -28,6 +29,8 @@ void zlink_mesh_complete(zlink_mesh_t *mesh, zlink_outbound_call_t *call, zlink_
 {
     static const zlink_call_answer_t nothing;
     assert(!call->link);
+    if (call->unready)
+        zlink_unready_calls_remove(call);
     if (call->reply_route_id)
         zlink_pending_operations_take(&mesh->pending, call->reply_route_id);
     zlink_reactor_timer_cancel(mesh->reactor, &call->timer);
@@ -74,8 +77,20 @@ static zlink_status_t find_target(zlink_mesh_t *mesh, const zlink_outbound_call_
     return call->route == ZLINK_ROUTE_EXACT_NODE ? ZLINK_NOT_FOUND : ZLINK_UNAVAILABLE;
 }
 
-static zlink_status_t pick(zlink_mesh_t *mesh, const zlink_outbound_call_t *call, zlink_channel_pick_t *picked)
+/* A client of ClientServer knows one channel, and waits for who is to serve it. That its own node's server is the only
+ * one does not help a handler that keeps it busy. */
+static zlink_status_t pick_server(zlink_mesh_t *mesh, const zlink_outbound_call_t *call, zlink_channel_pick_t *picked)
 {
+    zlink_status_t status = zlink_channel_routes_pick(mesh->routes, call->name, call->exclude_local, picked);
+    if (status == ZLINK_OK)
+        return ZLINK_OK;
+    return zlink_channel_routes_members(mesh->routes, call->name) > 0 ? ZLINK_INVALID_OPERATION : ZLINK_UNAVAILABLE;
+}
+
+zlink_status_t zlink_mesh_pick(zlink_mesh_t *mesh, const zlink_outbound_call_t *call, zlink_channel_pick_t *picked)
+{
+    if (zlink_mesh_is_client_server(mesh))
+        return pick_server(mesh, call, picked);
     zlink_status_t status = find_target(mesh, call, picked);
     if (status == ZLINK_NOT_FOUND)
         zlink_counter_add(&no_member, 1);
@@ -85,35 +100,48 @@ static zlink_status_t pick(zlink_mesh_t *mesh, const zlink_outbound_call_t *call
 }
 
 /* The pending operation is registered before anything is submitted, in the same turn of the reactor. */
-static void submit(zlink_mail_t *mail)
+void zlink_mesh_start_call(zlink_mesh_t *mesh, zlink_outbound_call_t *call, zlink_status_t status,
+                           const zlink_channel_pick_t *picked)
 {
-    zlink_outbound_call_t *call = ZLINK_CONTAINER_OF(mail, zlink_outbound_call_t, mail);
-    zlink_mesh_t *mesh = call->mesh;
-    zlink_channel_pick_t picked = {NULL, false};
     zlink_admission_operation_t operation = call->one_way ? ZLINK_ADMISSION_SEND : ZLINK_ADMISSION_REQUEST;
-    zlink_status_t status = ZLINK_OK;
-
-    if (mesh->closing)
-        status = zlink_admission_error(ZLINK_ADMISSION_OPEN, operation, true).status;
-    else if (atomic_load_explicit(&call->cancelled, memory_order_relaxed))
-        status = ZLINK_CANCELLED;
-    else if (zlink_reactor_now_ms(mesh->reactor) >= call->deadline_ms)
-        status = ZLINK_DEADLINE_EXCEEDED;
-    if (status == ZLINK_OK)
-        status = pick(mesh, call, &picked);
     if (status == ZLINK_OK && !call->one_way && zlink_pending_operations_register(&mesh->pending, call) != ZLINK_OK)
         status = zlink_admission_error(ZLINK_ADMISSION_OPERATION_TABLE, operation, true).status;
     if (status != ZLINK_OK) {
         zlink_mesh_complete(mesh, call, status, NULL);
         return;
     }
-    call->timer.fire = expired;
     if (!call->one_way) /* a one-way call is timed only where it has to wait */
         zlink_reactor_timer_start(mesh->reactor, &call->timer, call->deadline_ms);
-    if (picked.local)
+    if (picked->local)
         mesh->options.events.picked_local(mesh->options.events.context, call);
     else
-        zlink_peer_link_submit(picked.link, call);
+        zlink_peer_link_submit(picked->link, call);
+}
+
+static void submit(zlink_mail_t *mail)
+{
+    zlink_outbound_call_t *call = ZLINK_CONTAINER_OF(mail, zlink_outbound_call_t, mail);
+    zlink_mesh_t *mesh = call->mesh;
+    zlink_channel_pick_t picked = {NULL, false};
+    zlink_status_t status = ZLINK_OK;
+
+    if (mesh->closing)
+        status = zlink_admission_error(ZLINK_ADMISSION_OPEN,
+                                       call->one_way ? ZLINK_ADMISSION_SEND : ZLINK_ADMISSION_REQUEST, true)
+                     .status;
+    else if (atomic_load_explicit(&call->cancelled, memory_order_relaxed))
+        status = ZLINK_CANCELLED;
+    else if (zlink_reactor_now_ms(mesh->reactor) >= call->deadline_ms)
+        status = ZLINK_DEADLINE_EXCEEDED;
+    call->timer.fire = expired;
+    if (status == ZLINK_OK) {
+        status = zlink_mesh_pick(mesh, call, &picked);
+        if (status == ZLINK_UNAVAILABLE && zlink_mesh_is_client_server(mesh)) {
+            zlink_unready_calls_wait(mesh, call);
+            return;
+        }
+    }
+    zlink_mesh_start_call(mesh, call, status, &picked);
 }
 
 static void post(zlink_mesh_t *mesh, zlink_outbound_call_t *call, zlink_send_gate_t *gate)
@@ -123,6 +151,7 @@ static void post(zlink_mesh_t *mesh, zlink_outbound_call_t *call, zlink_send_gat
     call->gate = gate;
     call->reply_route_id = 0;
     call->waiting = false;
+    call->unready = false;
     call->parked = false;
     call->over = false;
     call->timer = (zlink_timer_t){0};
@@ -156,7 +185,7 @@ static void cancel(zlink_mail_t *mail)
         zlink_counter_add(&cancels, 1);
         if (call->link)
             zlink_peer_link_cancel(call->link, call);
-        else if (call->mesh->options.events.cancelled)
+        else if (!call->unready && call->mesh->options.events.cancelled)
             call->mesh->options.events.cancelled(call->mesh->options.events.context, 0, call->reply_route_id);
         zlink_mesh_complete(call->mesh, call, ZLINK_CANCELLED, NULL);
     }
@@ -187,6 +216,7 @@ static zlink_status_t describe_self(zlink_mesh_t *mesh, zlink_refusal_t *why)
     size_t size;
 
     self->protocol_major = ZLINK_WIRE_PROTOCOL_MAJOR;
+    self->topology = options->topology;
     strcpy(self->mesh, mesh->identity.mesh);
     strcpy(self->node_id, mesh->identity.node_id);
     self->generation = mesh->identity.generation;
@@ -221,6 +251,8 @@ static zlink_status_t describe_self(zlink_mesh_t *mesh, zlink_refusal_t *why)
 static zlink_status_t route_to_self(zlink_mesh_t *mesh, zlink_refusal_t *why)
 {
     const zlink_mesh_events_t *events = &mesh->options.events;
+    if (zlink_mesh_is_client_server(mesh))
+        return ZLINK_OK; /* its own server is one of the servers that it dials */
     for (size_t i = 0; i < mesh->self.channel_count; i++) {
         const zlink_wire_channel_t *channel = &mesh->self.channels[i];
         zlink_status_t status = zlink_channel_routes_add_local(mesh->routes, channel->name, channel->weight);
@@ -304,13 +336,17 @@ zlink_status_t zlink_mesh_create(const zlink_mesh_options_t *options, zlink_mesh
     mesh->reactor = options->reactor;
     mesh->options = *options;
     mesh->identity = *options->identity;
+    mesh->last_number = options->numbers_from;
+    mesh->scratch_channel_count = zlink_mesh_is_client_server(mesh) ? 1 : ZLINK_WIRE_CHANNELS_MAX;
+    mesh->scratch_spot_type_count = zlink_mesh_is_client_server(mesh) ? 0 : ZLINK_WIRE_SPOT_TYPES_MAX;
     TAILQ_INIT(&mesh->links);
+    TAILQ_INIT(&mesh->unready);
     LIST_INIT(&mesh->ends);
     zlink_pending_operations_init(&mesh->pending, options->pending_max);
     mesh->routes = zlink_channel_routes_create(mesh->identity.node_id);
     mesh->gates = zlink_send_gates_create();
-    mesh->scratch_channels = zlink_calloc(ZLINK_WIRE_CHANNELS_MAX, sizeof(zlink_wire_channel_t));
-    mesh->scratch_spot_types = zlink_calloc(ZLINK_WIRE_SPOT_TYPES_MAX, sizeof(zlink_wire_spot_type_t));
+    mesh->scratch_channels = zlink_calloc(mesh->scratch_channel_count, sizeof(zlink_wire_channel_t));
+    mesh->scratch_spot_types = zlink_calloc(mesh->scratch_spot_type_count + 1, sizeof(zlink_wire_spot_type_t));
     mesh->scratch_envelope = zlink_malloc(ZLINK_FRAME_ENVELOPE_BYTES_MAX);
     if (!mesh->routes || !mesh->gates || !mesh->scratch_channels || !mesh->scratch_spot_types ||
         !mesh->scratch_envelope)
@@ -418,6 +454,8 @@ void zlink_mesh_close(zlink_mesh_t *mesh, void (*closed)(void *context), void *c
             zlink_peer_link_forget(call->link, call);
         zlink_mesh_complete(mesh, call, ZLINK_SHUTTING_DOWN, NULL);
     }
+    while ((call = TAILQ_FIRST(&mesh->unready)) != NULL)
+        zlink_mesh_complete(mesh, call, ZLINK_SHUTTING_DOWN, NULL);
     TAILQ_FOREACH(link, &mesh->links, in_mesh)
     {
         zlink_mesh_close_link(link, ZLINK_SHUTTING_DOWN, "this node stops");
@@ -459,14 +497,9 @@ zlink_peer_link_t *zlink_mesh_find_link(zlink_mesh_t *mesh, uint64_t number)
     return link;
 }
 
-void zlink_mesh_resume_intake(zlink_mesh_t *mesh)
+void zlink_mesh_resume_source(zlink_permit_waiter_t *source)
 {
-    zlink_link_end_t *end;
-    LIST_FOREACH(end, &mesh->ends, in_mesh)
-    {
-        if (end->connection && end->admitted && end->lane == ZLINK_CONNECTION_APPLICATION)
-            zlink_frame_connection_resume(end->connection);
-    }
+    zlink_frame_connection_resume(ZLINK_CONTAINER_OF(source, zlink_link_end_t, permit)->connection);
 }
 
 const char *zlink_mesh_address(const zlink_mesh_t *mesh)

@@ -1,6 +1,10 @@
 /*
  * server/mesh/mesh.h: this node's place in one RouteMesh: listener, dialers, links, and the calls that go over them.
  *
+ * With the topology ClientServer it is one side of one channel instead: its server, who listens and is called, or its
+ * client, who dials and calls. Then a link is one connection, and a call waits for a ready server; what differs is
+ * asked of zlink_mesh_is_client_server(). Both sides of a process are two of these (server/client_server/).
+ *
  * Owned by the node (or by a tool that joins as Client), used on the reactor thread only, except for
  * zlink_mesh_submit and zlink_mesh_take, which post. It knows nothing of Spots, turns or workers: what arrives goes
  * to `events`. The struct's fields are shared by the files mesh*.c and peer_link.c and by nobody else.
@@ -29,6 +33,7 @@
 typedef struct zlink_mesh_arrival {
     zlink_peer_link_t *link;
     zlink_frame_connection_t *connection; /* for zlink_frame_connection_take_payload */
+    zlink_permit_waiter_t *source;        /* the connection's, for who lets it wait: zlink_mesh_resume_source */
     uint64_t reply_route_id;              /* 0: one-way */
     uint32_t deadline_ms;                 /* what is left of the caller's time; 0: one-way */
     zlink_target_kind_t target;
@@ -42,8 +47,10 @@ typedef struct zlink_mesh_arrival {
 } zlink_mesh_arrival_t;
 
 typedef struct zlink_mesh_events {
-    /* May answer ZLINK_FRAME_WAIT; then zlink_mesh_resume_intake brings it again. */
+    /* May answer ZLINK_FRAME_WAIT; then zlink_mesh_resume_source brings it again. */
     zlink_frame_verdict_t (*arrived)(void *context, const zlink_mesh_arrival_t *arrival);
+    /* A connection that `arrived` may have let wait is gone. May be NULL. */
+    void (*source_gone)(void *context, zlink_permit_waiter_t *source);
     /* The picked member of a channel is this node. Complete the call with zlink_mesh_complete_local. */
     void (*picked_local)(void *context, zlink_outbound_call_t *call);
     /* Nobody waits for the reply to an earlier `arrived` of that link any more, or (`link` 0) to a `picked_local`. May
@@ -60,6 +67,8 @@ typedef struct zlink_mesh_events {
 } zlink_mesh_events_t;
 
 typedef struct zlink_mesh_options {
+    zlink_wire_topology_t topology; /* ClientServer: `role` is this side's, `channels` is the one channel */
+    uint64_t numbers_from;          /* links are numbered above it: a process may have several meshes */
     zlink_reactor_t *reactor;
     const zlink_tls_context_t *tls; /* NULL: plain, unauthenticated */
     const zlink_node_identity_t *identity;
@@ -112,12 +121,16 @@ struct zlink_mesh {
     zlink_channel_routes_t *routes;
     zlink_send_gates_t *gates; /* used by any thread */
     zlink_pending_operations_t pending;
+    struct zlink_outbound_calls unready;    /* of a ClientServer client: no server is ready for them */
+    size_t unready_count;                   /* of these, the ones that came through no send gate */
     zlink_wire_channel_t *scratch_channels; /* where a peer's lists are decoded to */
     zlink_wire_spot_type_t *scratch_spot_types;
+    size_t scratch_channel_count, scratch_spot_type_count;
     uint8_t *scratch_envelope; /* ZLINK_FRAME_ENVELOPE_BYTES_MAX */
     char replaced[ZLINK_MESH_REPLACED_MAX]
                  [ZLINK_WIRE_NODE_ID_BYTES_MAX + 1]; /* node ids that a newer life took over from */
     size_t replaced_next;
+    bool paused; /* this node takes no new calls now */
     bool draining;
     bool closing;
     zlink_timer_t closing_check;
@@ -153,8 +166,12 @@ zlink_status_t zlink_mesh_set_weight(zlink_mesh_t *mesh, const char *channel, ui
 /* Reactor thread. NULL where the link is gone. */
 zlink_peer_link_t *zlink_mesh_find_link(zlink_mesh_t *mesh, uint64_t number);
 
-/* Reactor thread. After an `arrived` that answered ZLINK_FRAME_WAIT. */
-void zlink_mesh_resume_intake(zlink_mesh_t *mesh);
+/* Reactor thread. After an `arrived` that answered ZLINK_FRAME_WAIT: it comes again at the end of this tick. */
+void zlink_mesh_resume_source(zlink_permit_waiter_t *source);
+
+/* Reactor thread. Every peer, and whoever links from now on, is told to make no new calls, or that it may again; see
+ * server/mesh/flow_state.c. */
+void zlink_mesh_set_paused(zlink_mesh_t *mesh, bool paused);
 
 /* Reactor thread. `tls` instead of the one from before, for every handshake from now on; whoever it does not trust
  * loses his link. The caller keeps a hold. Answers how many links, and connections without one, were ended. */
@@ -173,7 +190,20 @@ void zlink_mesh_destroy(zlink_mesh_t *mesh);
 /* "127.0.0.1:7001" with the real port; NULL without a listener. */
 const char *zlink_mesh_address(const zlink_mesh_t *mesh);
 
+static inline bool zlink_mesh_is_client_server(const zlink_mesh_t *mesh)
+{
+    return mesh->options.topology == ZLINK_TOPOLOGY_CLIENT_SERVER;
+}
+
 /* ---- between the mesh's own files ---- */
+
+/* Whose turn it is to get the call. ZLINK_UNAVAILABLE, and in a RouteMesh ZLINK_NOT_FOUND: nobody is there for it now.
+ * ZLINK_INVALID_OPERATION: only this node is, whose gate the caller holds (in ClientServer). */
+zlink_status_t zlink_mesh_pick(zlink_mesh_t *mesh, const zlink_outbound_call_t *call, zlink_channel_pick_t *picked);
+
+/* With the status of the pick: the call goes to whoever was picked, or ends. */
+void zlink_mesh_start_call(zlink_mesh_t *mesh, zlink_outbound_call_t *call, zlink_status_t status,
+                           const zlink_channel_pick_t *picked);
 
 /* Ends a call that is on no list of a link: takes it out of the pending table and calls `completed`. */
 void zlink_mesh_complete(zlink_mesh_t *mesh, zlink_outbound_call_t *call, zlink_status_t status,
@@ -187,6 +217,11 @@ void zlink_mesh_close_link(zlink_peer_link_t *link, zlink_status_t status, const
 
 /* mesh_weights.c: brings a peer that was told an older revision up to date, as soon as it may be told. */
 void zlink_mesh_tell_revision(zlink_peer_link_t *link);
+
+/* flow_state.c: tells a peer that was told something else; what a peer says. */
+void zlink_mesh_tell_flow(zlink_peer_link_t *link);
+void zlink_mesh_peer_paused(zlink_peer_link_t *link, bool paused);
+zlink_frame_verdict_t zlink_mesh_on_flow_state(zlink_link_end_t *end, const zlink_frame_prefix_t *prefix);
 
 /* mesh_links.c: links from their making to their end, and the routes over them. */
 zlink_peer_link_t *zlink_mesh_make_link(zlink_mesh_t *mesh, zlink_mesh_dialer_t *dialer);

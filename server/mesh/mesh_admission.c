@@ -106,6 +106,8 @@ static zlink_status_t send_self(zlink_link_end_t *end, zlink_frame_kind_t kind, 
     hello.link_id = link_id;
     if (end->link && end->lane == ZLINK_CONNECTION_APPLICATION)
         end->link->told_revision = hello.revision;
+    if (end->link && (end->lane == ZLINK_CONNECTION_COMPLETION || zlink_mesh_is_client_server(mesh)))
+        hello.paused = end->link->told_paused = mesh->paused;
     zlink_status_t status =
         zlink_wire_hello_encode(&hello, mesh->scratch_envelope, ZLINK_FRAME_ENVELOPE_BYTES_MAX, &size);
     if (status == ZLINK_OK)
@@ -147,6 +149,12 @@ static bool serves_nothing(const zlink_wire_hello_t *node)
     return node->role == ZLINK_ROLE_CLIENT && node->channel_count == 0;
 }
 
+/* A client and a server of one channel. They may be of one process. */
+static bool sides_fit(const zlink_wire_hello_t *self, const zlink_wire_hello_t *peer)
+{
+    return self->role != peer->role && strcmp(self->channels[0].name, peer->channels[0].name) == 0;
+}
+
 /* What both sides check of the other's description. True when it may be admitted. */
 static bool description_fits(const zlink_link_end_t *end, const zlink_wire_hello_t *peer, zlink_rejection_t *why)
 {
@@ -155,13 +163,17 @@ static bool description_fits(const zlink_link_end_t *end, const zlink_wire_hello
 
     if (peer->protocol_major != ZLINK_WIRE_PROTOCOL_MAJOR)
         *why = (zlink_rejection_t){ZLINK_REJECT_VERSION, "another protocol version"};
+    else if (peer->topology != mesh->options.topology)
+        *why = (zlink_rejection_t){ZLINK_REJECT_TOPOLOGY, "another topology"};
     else if (strcmp(peer->mesh, mesh->identity.mesh) != 0)
         *why = (zlink_rejection_t){ZLINK_REJECT_TOPOLOGY, "another mesh"};
     else if (identity && strcmp(identity->mesh, mesh->identity.mesh) != 0)
         *why = (zlink_rejection_t){ZLINK_REJECT_SECURITY_IDENTITY, "the certificate belongs to another mesh"};
     else if (identity && !zlink_wire_node_id_belongs_to(peer->node_id, identity->name))
         *why = (zlink_rejection_t){ZLINK_REJECT_IDENTITY, "the certificate does not allow this node id"};
-    else if (strcmp(peer->node_id, mesh->identity.node_id) == 0)
+    else if (zlink_mesh_is_client_server(mesh) && !sides_fit(&mesh->self, peer))
+        *why = (zlink_rejection_t){ZLINK_REJECT_CHANNEL, "another channel, or both ends are the same side of it"};
+    else if (!zlink_mesh_is_client_server(mesh) && strcmp(peer->node_id, mesh->identity.node_id) == 0)
         *why = (zlink_rejection_t){ZLINK_REJECT_DUPLICATE, "a node does not link to itself"};
     else if (serves_nothing(peer) && serves_nothing(&mesh->self))
         *why = (zlink_rejection_t){ZLINK_REJECT_NOT_REQUIRED, "neither end serves anything: no link is needed"};
@@ -193,9 +205,9 @@ static zlink_status_t decode_peer(zlink_mesh_t *mesh, const uint8_t *envelope, s
 {
     *peer = (zlink_wire_hello_t){
         .channels = mesh->scratch_channels,
-        .channel_capacity = ZLINK_WIRE_CHANNELS_MAX,
+        .channel_capacity = mesh->scratch_channel_count,
         .spot_types = mesh->scratch_spot_types,
-        .spot_type_capacity = ZLINK_WIRE_SPOT_TYPES_MAX,
+        .spot_type_capacity = mesh->scratch_spot_type_count,
     };
     return zlink_wire_hello_decode(envelope, size, peer, reason);
 }
@@ -204,6 +216,14 @@ static void admitted(zlink_link_end_t *end)
 {
     end->admitted = true;
     zlink_reactor_timer_cancel(end->mesh->reactor, &end->admission);
+}
+
+/* In ClientServer the one connection is both. */
+static void be_both(zlink_link_end_t *end)
+{
+    end->link->ends[ZLINK_CONNECTION_COMPLETION] = end;
+    zlink_mesh_peer_paused(end->link, end->link->peer.paused);
+    zlink_mesh_link_ready(end->link);
 }
 
 /* ---- the acceptor's side ---- */
@@ -267,6 +287,10 @@ static zlink_frame_verdict_t admit_application(zlink_link_end_t *end, const zlin
         return reject(end, (zlink_rejection_t){ZLINK_REJECT_RESOURCE_LIMIT, "out of memory"});
     link->state = ZLINK_LINK_COMPLETING;
     admitted(end);
+    if (zlink_mesh_is_client_server(mesh)) {
+        be_both(end);
+        return ZLINK_FRAME_TAKEN;
+    }
     /* Until the second connection is there, this one is on probation. */
     zlink_reactor_timer_start(mesh->reactor, &end->admission,
                               zlink_reactor_now_ms(mesh->reactor) + 2 * ADMISSION_TIMEOUT_MS);
@@ -291,6 +315,7 @@ static zlink_frame_verdict_t admit_completion(zlink_link_end_t *end, const zlink
         return reject(end, (zlink_rejection_t){ZLINK_REJECT_RESOURCE_LIMIT, "out of memory"});
     admitted(end);
     admitted(link->ends[ZLINK_CONNECTION_APPLICATION]);
+    zlink_mesh_peer_paused(link, peer->paused);
     zlink_mesh_link_ready(link);
     return ZLINK_FRAME_TAKEN;
 }
@@ -394,13 +419,17 @@ static zlink_frame_verdict_t on_admit(zlink_link_end_t *end, const uint8_t *enve
             return zlink_mesh_broken(end, "out of memory");
         link->state = ZLINK_LINK_COMPLETING;
         admitted(end);
+        if (zlink_mesh_is_client_server(end->mesh))
+            be_both(end);
+        else
+            zlink_dialer_connect_now(end->dialer->dialer);
         zlink_mesh_tell_revision(link);
-        zlink_dialer_connect_now(end->dialer->dialer);
         return ZLINK_FRAME_TAKEN;
     }
     if (link->state != ZLINK_LINK_COMPLETING || peer.generation != link->peer.generation ||
         strcmp(peer.node_id, link->peer.node_id) != 0)
         return zlink_mesh_broken(end, "the second connection reached another node");
+    zlink_mesh_peer_paused(link, peer.paused);
     admitted(end);
     zlink_mesh_link_ready(link);
     return ZLINK_FRAME_TAKEN;
@@ -458,7 +487,7 @@ static zlink_frame_verdict_t on_update(zlink_link_end_t *end, const uint8_t *env
     zlink_wire_hello_t *peer = &end->link->peer;
     zlink_wire_update_t update = {
         .channels = end->mesh->scratch_channels,
-        .channel_capacity = ZLINK_WIRE_CHANNELS_MAX,
+        .channel_capacity = end->mesh->scratch_channel_count,
     };
     const char *reason = "bad UPDATE";
     if (zlink_wire_update_decode(envelope, size, &update, &reason) != ZLINK_OK)
@@ -471,6 +500,9 @@ static zlink_frame_verdict_t on_update(zlink_link_end_t *end, const uint8_t *env
             return zlink_mesh_broken(end, "an UPDATE with other channels");
         same = same && update.channels[i].weight == peer->channels[i].weight;
     }
+    if (peer->topology == ZLINK_TOPOLOGY_CLIENT_SERVER && peer->role == ZLINK_ROLE_CLIENT &&
+        update.channels[0].weight != 0)
+        return zlink_mesh_broken(end, "an UPDATE of a client with a weight");
     if (update.revision < peer->revision || (update.revision == peer->revision && !same))
         return zlink_mesh_broken(end, "an UPDATE with a stale revision");
     if (update.revision > peer->revision)
@@ -499,10 +531,11 @@ static zlink_frame_verdict_t on_repeated(zlink_link_end_t *end, const uint8_t *e
     const zlink_wire_hello_t *peer = &end->link->peer;
     if (decode_peer(end->mesh, envelope, size, &again, &reason) != ZLINK_OK)
         return zlink_mesh_broken(end, reason);
-    bool same = again.protocol_major == peer->protocol_major && strcmp(again.mesh, peer->mesh) == 0 &&
-                strcmp(again.node_id, peer->node_id) == 0 && again.lane == end->lane &&
-                again.link_id == end->link->link_id && again.generation == peer->generation &&
-                again.role == peer->role && again.max_body_bytes == peer->max_body_bytes;
+    bool same = again.protocol_major == peer->protocol_major && again.topology == peer->topology &&
+                strcmp(again.mesh, peer->mesh) == 0 && strcmp(again.node_id, peer->node_id) == 0 &&
+                again.lane == end->lane && again.link_id == end->link->link_id &&
+                again.generation == peer->generation && again.role == peer->role &&
+                again.max_body_bytes == peer->max_body_bytes;
     if (same && end->lane == ZLINK_CONNECTION_APPLICATION)
         same = again.revision == peer->revision && again.draining == peer->draining && same_channels(peer, &again);
     return same ? ZLINK_FRAME_TAKEN : zlink_mesh_broken(end, "a second description that differs from the first");
@@ -534,6 +567,8 @@ static void drained(zlink_frame_connection_t *connection)
     zlink_link_end_t *end = zlink_frame_connection_context(connection);
     if (end->link && end->lane == ZLINK_CONNECTION_APPLICATION)
         zlink_peer_link_drained(end->link);
+    if (zlink_mesh_is_client_server(end->mesh)) /* a call may have waited for the room of its reply */
+        zlink_frame_connection_resume(connection);
 }
 
 /* Who has a certificate and came to nothing with it. All other ways to be turned away have their line already. */

@@ -62,6 +62,7 @@ static zlink_frame_verdict_t on_call(zlink_link_end_t *end, const zlink_frame_pr
     zlink_mesh_arrival_t arrival = {
         .link = end->link,
         .connection = end->connection,
+        .source = &end->permit,
         .reply_route_id = prefix->reply_route_id,
         .deadline_ms = prefix->deadline_ms,
         .payload = payload,
@@ -71,6 +72,15 @@ static zlink_frame_verdict_t on_call(zlink_link_end_t *end, const zlink_frame_pr
     if (problem)
         return zlink_mesh_broken(end, problem);
     const zlink_mesh_events_t *events = &end->mesh->options.events;
+    if (zlink_mesh_is_client_server(end->mesh)) {
+        if (arrival.target != ZLINK_TARGET_CHANNEL || strcmp(arrival.name, end->mesh->self.channels[0].name) != 0)
+            return zlink_mesh_broken(end, "a call to something else than the channel of the connection");
+        if (!zlink_frame_connection_has_room(end->connection)) {
+            if (events->source_gone) /* others can use its permit meanwhile */
+                events->source_gone(events->context, &end->permit);
+            return ZLINK_FRAME_WAIT; /* a client that does not take its replies is not heard */
+        }
+    }
     zlink_frame_verdict_t verdict = events->arrived(events->context, &arrival);
     if (verdict == ZLINK_FRAME_TAKEN)
         zlink_counter_add(prefix->kind == ZLINK_FRAME_REQUEST ? &requests_received : &messages_received, 1);
@@ -120,10 +130,17 @@ static zlink_frame_verdict_t on_cancel(const zlink_link_end_t *end, const zlink_
     return ZLINK_FRAME_TAKEN;
 }
 
+/* In a RouteMesh each lane has its own, in ClientServer each side: a server never calls (TR-40). */
+static zlink_frame_verdict_t misplaced(zlink_link_end_t *end, const char *in_mesh, const char *in_client_server)
+{
+    return zlink_mesh_broken(end, zlink_mesh_is_client_server(end->mesh) ? in_client_server : in_mesh);
+}
+
 zlink_frame_verdict_t zlink_mesh_on_frame(zlink_link_end_t *end, const zlink_frame_prefix_t *prefix,
                                           const uint8_t *envelope, const uint8_t *payload, size_t payload_bytes)
 {
-    bool application = end->lane == ZLINK_CONNECTION_APPLICATION;
+    bool client_server = zlink_mesh_is_client_server(end->mesh);
+    bool calls = client_server ? !end->link->dialled : end->lane == ZLINK_CONNECTION_APPLICATION;
     /* A dialer calls when it has read the second ADMIT, and that is sent after the link is ready here. In the other
      * direction a call may overtake that ADMIT, which is on the other connection. */
     bool too_early = end->link->state == ZLINK_LINK_COMPLETING && !end->link->dialled;
@@ -134,14 +151,17 @@ zlink_frame_verdict_t zlink_mesh_on_frame(zlink_link_end_t *end, const zlink_fra
     case ZLINK_FRAME_SEND:
         if (too_early)
             return zlink_mesh_broken(end, "a call before both connections were admitted");
-        return application ? on_call(end, prefix, envelope, payload, payload_bytes)
-                           : zlink_mesh_broken(end, "a call on the Completion connection");
+        return calls ? on_call(end, prefix, envelope, payload, payload_bytes)
+                     : misplaced(end, "a call on the Completion connection", "a call from a server");
     case ZLINK_FRAME_REPLY:
     case ZLINK_FRAME_ERROR:
-        return application ? zlink_mesh_broken(end, "an answer on the Application connection")
-                           : on_answer(end, prefix, envelope, payload, payload_bytes);
+        return calls ? misplaced(end, "an answer on the Application connection", "an answer from a client")
+                     : on_answer(end, prefix, envelope, payload, payload_bytes);
+    case ZLINK_FRAME_FLOW_STATE:
+        return zlink_mesh_on_flow_state(end, prefix);
     case ZLINK_FRAME_CANCEL:
-        return application ? on_cancel(end, prefix) : zlink_mesh_broken(end, "CANCEL on the Completion connection");
+        return calls ? on_cancel(end, prefix)
+                     : misplaced(end, "CANCEL on the Completion connection", "CANCEL from a server");
     default:
         return zlink_mesh_broken(end, "a frame that does not belong after admission");
     }

@@ -7,6 +7,7 @@
 #include "base/counters.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "server/client_server/unready_calls.h"
 #include "server/mesh/mesh.h"
 
 ZLINK_COUNTER_DEFINE(ready_links, ZLINK_GAUGE, "zlink.mesh_node.peers.ready", "Peers with a ready link");
@@ -62,7 +63,7 @@ zlink_status_t zlink_mesh_set_peer(zlink_peer_link_t *link, const zlink_wire_hel
 /* Of whom it is not known yet, too. Clients that serve nothing may share a certificate. */
 static bool owns_its_name(const zlink_wire_hello_t *peer)
 {
-    return peer->role != ZLINK_ROLE_CLIENT || peer->channel_count > 0;
+    return peer->role != ZLINK_ROLE_CLIENT || (peer->topology == ZLINK_TOPOLOGY_ROUTE_MESH && peer->channel_count > 0);
 }
 
 zlink_peer_link_t *zlink_mesh_find_peer(zlink_mesh_t *mesh, const char *name, const zlink_peer_link_t *except)
@@ -100,6 +101,8 @@ static zlink_status_t join_route(zlink_peer_link_t *link, const zlink_wire_chann
 {
     zlink_channel_routes_t *routes = link->mesh->routes;
     if (link->state != ZLINK_LINK_READY)
+        return ZLINK_OK;
+    if (zlink_mesh_is_client_server(link->mesh) && !link->dialled) /* it names the channel that it calls */
         return ZLINK_OK;
     if (link->peer.draining) /* known, but not to be had now (TR-32) */
         return zlink_channel_routes_know(routes, channel->name);
@@ -151,6 +154,7 @@ void zlink_mesh_reroute(zlink_peer_link_t *link, const zlink_wire_update_t *upda
     }
     if (!stays)
         join_routes(link);
+    zlink_unready_calls_retry(link->mesh);
 }
 
 /* ---- life ---- */
@@ -164,7 +168,12 @@ void zlink_mesh_link_ready(zlink_peer_link_t *link)
     link->state = ZLINK_LINK_READY;
     link->ready_since_ms = zlink_reactor_now_ms(mesh->reactor);
     for (size_t lane = 0; lane < 2; lane++)
-        zlink_frame_connection_set_peer_body_limit(link->ends[lane]->connection, link->peer.max_body_bytes);
+        zlink_frame_connection_set_peer_body_limit(link->ends[lane]->connection, zlink_peer_link_body_bytes_max(link));
+    if (zlink_mesh_is_client_server(mesh)) {
+        zlink_frame_connection_set_body_limit(link->ends[0]->connection, zlink_peer_link_body_bytes_max(link));
+        if (link->dialled) /* its probes may stand behind its calls, which the server lets wait */
+            zlink_frame_connection_trust_probes(link->ends[0]->connection);
+    }
     /* Only here: on the Application connection a probe could stand behind a call that waits for a permit, and a link
      * must not die because handlers are slow. */
     zlink_frame_connection_start_liveness(link->ends[ZLINK_CONNECTION_COMPLETION]->connection);
@@ -180,8 +189,10 @@ void zlink_mesh_link_ready(zlink_peer_link_t *link)
               ZLINK_LOG_S("address", zlink_stream_peer_address(stream)),
               ZLINK_LOG_S("dialled_by", link->dialled ? "this node" : "the peer"),
               ZLINK_LOG_S("cipher", zlink_stream_cipher(stream)), ZLINK_LOG_I("channels", link->peer.channel_count));
+    zlink_mesh_tell_flow(link);
     if (events->link_ready)
         events->link_ready(events->context, link);
+    zlink_unready_calls_retry(mesh);
 }
 
 static void end_calls(zlink_peer_link_t *link, zlink_status_t status)
@@ -229,6 +240,7 @@ void zlink_mesh_close_link(zlink_peer_link_t *link, zlink_status_t status, const
         return;
 
     link->state = ZLINK_LINK_CLOSING;
+    zlink_mesh_peer_paused(link, false);
     if (was_ready) {
         zlink_counter_add(&ready_links, -1);
         zlink_counter_add(&lost_links, 1);
@@ -289,8 +301,8 @@ static void link_gone(zlink_peer_link_t *link)
     /* An attempt that gave way to another link of the same peer must not wake what waits for that one, nor one that
      * reached this node itself. */
     bool gave_way = dialer && dialer->standby_for[0];
-    if (link->name[0] && !gave_way && strcmp(link->name, mesh->identity.name) != 0 &&
-        !zlink_mesh_find_peer(mesh, link->name, link))
+    bool itself = !zlink_mesh_is_client_server(mesh) && strcmp(link->name, mesh->identity.name) == 0;
+    if (link->name[0] && !gave_way && !itself && !zlink_mesh_find_peer(mesh, link->name, link))
         wake_standby(mesh, link->name);
     zlink_free(link->peer.channels);
     zlink_free(link->peer.spot_types);
@@ -303,9 +315,13 @@ void zlink_mesh_link_end_closed(zlink_link_end_t *end, zlink_status_t status, co
     zlink_peer_link_t *link = end->link;
 
     zlink_reactor_timer_cancel(mesh->reactor, &end->admission);
+    if (mesh->options.events.source_gone)
+        mesh->options.events.source_gone(mesh->options.events.context, &end->permit);
     LIST_REMOVE(end, in_mesh);
     if (link) {
-        link->ends[end->lane] = NULL;
+        for (size_t lane = 0; lane < 2; lane++) /* in ClientServer it is both */
+            if (link->ends[lane] == end)
+                link->ends[lane] = NULL;
         zlink_mesh_close_link(link, status, reason);
         close_ends(link, reason);
         if (!link->ends[0] && !link->ends[1])

@@ -76,6 +76,7 @@ struct zlink_outbound_call {
     zlink_timer_t timer;
     zlink_send_gate_t *gate; /* of a one-way message that its sender does not wait for */
     bool waiting;            /* for room on its link */
+    bool unready;            /* it waits for a ready server: server/client_server/unready_calls.h */
     bool over;               /* `completed` was called */
     _Atomic bool cancelled;  /* what was not sent yet is not sent any more */
     zlink_mail_t cancel_mail;

@@ -15,6 +15,12 @@ ZLINK_COUNTER_DEFINE(replies_sent, ZLINK_COUNTER, "zlink.replies.sent", "Replies
 ZLINK_COUNTER_DEFINE(waits, ZLINK_COUNTER, "zlink.mesh_node.send_waits",
                      "Calls that had to wait for room on their link");
 
+uint32_t zlink_peer_link_body_bytes_max(const zlink_peer_link_t *link)
+{
+    uint32_t own = link->mesh->options.max_body_bytes, peer = link->peer.max_body_bytes;
+    return zlink_mesh_is_client_server(link->mesh) && own < peer ? own : peer;
+}
+
 static zlink_status_t announce(zlink_link_end_t *end, const zlink_wire_announce_t *announcement)
 {
     uint8_t envelope[ZLINK_WIRE_SMALL_ENVELOPE_MAX];
@@ -180,15 +186,16 @@ static bool try_submit(zlink_peer_link_t *link, zlink_outbound_call_t *call)
 void zlink_peer_link_submit(zlink_peer_link_t *link, zlink_outbound_call_t *call)
 {
     assert(link->state == ZLINK_LINK_READY);
-    if (call->payload_bytes > link->peer.max_body_bytes - ZLINK_WIRE_SMALL_ENVELOPE_MAX) {
+    if (call->payload_bytes > zlink_peer_link_body_bytes_max(link) - ZLINK_WIRE_SMALL_ENVELOPE_MAX) {
         zlink_mesh_complete(link->mesh, call, ZLINK_PROTOCOL_ERROR, NULL); /* the peer takes no message that long */
         return;
     }
     /* First come, first served: nobody overtakes calls that wait for room. The first of them tries again now: where it
      * was memory that was missing, no `drained` will come. */
     zlink_peer_link_drained(link);
-    bool park = TAILQ_EMPTY(&link->waiting) && zlink_large_calls_hold_up(&link->large, call, large_bytes_max(link));
-    if (TAILQ_EMPTY(&link->waiting) && !park && try_submit(link, call))
+    bool first = TAILQ_EMPTY(&link->waiting) && !link->peer_paused;
+    bool park = first && zlink_large_calls_hold_up(&link->large, call, large_bytes_max(link));
+    if (first && !park && try_submit(link, call))
         return;
     if (link->waiting_count == ZLINK_LINK_WAITING_MAX && !call->gate) {
         zlink_admission_error_t error = zlink_admission_error(
@@ -212,7 +219,7 @@ void zlink_peer_link_submit(zlink_peer_link_t *link, zlink_outbound_call_t *call
 void zlink_peer_link_drained(zlink_peer_link_t *link)
 {
     zlink_outbound_call_t *call;
-    while (link->state == ZLINK_LINK_READY && (call = TAILQ_FIRST(&link->waiting)) != NULL) {
+    while (link->state == ZLINK_LINK_READY && !link->peer_paused && (call = TAILQ_FIRST(&link->waiting)) != NULL) {
         if (zlink_large_calls_hold_up(&link->large, call, large_bytes_max(link))) {
             TAILQ_REMOVE(&link->waiting, call, on_link);
             zlink_large_calls_park(&link->large, call);
@@ -231,7 +238,7 @@ static void large_go_on(zlink_peer_link_t *link)
            (call = zlink_large_calls_next(&link->large, large_bytes_max(link))) != NULL) {
         zlink_large_calls_remove(&link->large, call);
         TAILQ_INSERT_TAIL(&link->waiting, call, on_link);
-        if (TAILQ_FIRST(&link->waiting) == call)
+        if (TAILQ_FIRST(&link->waiting) == call && !link->peer_paused)
             try_submit(link, call);
     }
 }
@@ -267,7 +274,7 @@ void zlink_peer_link_reply(zlink_peer_link_t *link, uint64_t reply_route_id, zli
         return; /* nobody is there to read it */
 
     zlink_counter_add(&replies_sent, 1);
-    if (status == ZLINK_OK && payload_bytes > link->peer.max_body_bytes - ZLINK_WIRE_SMALL_ENVELOPE_MAX)
+    if (status == ZLINK_OK && payload_bytes > zlink_peer_link_body_bytes_max(link) - ZLINK_WIRE_SMALL_ENVELOPE_MAX)
         status = ZLINK_CAPACITY_EXCEEDED;
     if (status != ZLINK_OK) {
         send_error(end, reply_route_id, status);

@@ -1,5 +1,6 @@
 /*
- * server/mesh/peer_link.h: the link to one peer: its two connections, the names announced on them, and its calls.
+ * server/mesh/peer_link.h: the link to one peer: its two connections, the names announced on them, and its calls. In
+ * ClientServer both are one and the same.
  *
  *   OPENING -> COMPLETING -> READY -> CLOSING -> gone
  *
@@ -25,6 +26,7 @@
 #include "proto/wire.h"
 #include "server/mesh/large_calls.h"
 #include "server/mesh/outbound_call.h"
+#include "server/mesh/permit_waiter.h"
 
 typedef struct zlink_mesh_dialer zlink_mesh_dialer_t;
 
@@ -46,6 +48,7 @@ typedef struct zlink_link_end {
     zlink_timer_t admission; /* a connection that says nothing is not kept */
     zlink_outgoing_names_t *outgoing;
     zlink_incoming_names_t *incoming;
+    zlink_permit_waiter_t permit; /* for the events' owner; see zlink_mesh_arrival_t */
     LIST_ENTRY(zlink_link_end) in_mesh;
 } zlink_link_end_t;
 
@@ -62,10 +65,14 @@ struct zlink_peer_link {
     /* What the peer said of itself; lists are the link's own copies. `name` comes from its certificate. */
     zlink_wire_hello_t peer;
     uint64_t told_revision; /* the newest of this node's that the peer was told */
+    bool told_paused;       /* what it was told of whether this node takes new calls, … */
+    uint64_t told_epoch;    /* … and how often since its HELLO or ADMIT */
+    bool peer_paused;       /* it takes no new calls now, as it said last, … */
+    uint64_t peer_epoch;    /* … with this epoch; 0: in its HELLO or ADMIT */
     char name[ZLINK_WIRE_MESH_BYTES_MAX + 1];
 
     struct zlink_outbound_calls calls;   /* registered, submitted, not answered */
-    struct zlink_outbound_calls waiting; /* for room in the Application connection's output */
+    struct zlink_outbound_calls waiting; /* for room in the Application connection's output, or for the peer to go on */
     zlink_large_calls_t large;           /* what goes in chunks, and what waits for that */
     uint32_t waiting_count;              /* of those that wait, the ones that came through no send gate */
 
@@ -74,6 +81,10 @@ struct zlink_peer_link {
 };
 
 TAILQ_HEAD(zlink_peer_links, zlink_peer_link);
+
+/* The longest body that goes over the link: in a RouteMesh what the peer takes, in ClientServer the smaller of what
+ * both take, in both directions. */
+uint32_t zlink_peer_link_body_bytes_max(const zlink_peer_link_t *link);
 
 /* Calls that may wait for room on one link; one more ends with ZLINK_DEADLINE_EXCEEDED at once (EX-43). */
 #define ZLINK_LINK_WAITING_MAX 1024u

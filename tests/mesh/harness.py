@@ -90,17 +90,19 @@ def limit(seconds):
 
 # ---- messages ----
 
-def _load_messages():
+def load_messages(proto):
+    """The Python classes of a .proto file, as a module."""
+    name = os.path.basename(proto)[:-len(".proto")] + "_pb2"
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run(["/usr/bin/protoc", f"--proto_path={HERE}/modules", f"--python_out={folder}",
-                        f"{HERE}/modules/mesh.proto"], check=True)
-        spec = importlib.util.spec_from_file_location("mesh_pb2", os.path.join(folder, "mesh_pb2.py"))
+        subprocess.run(["/usr/bin/protoc", f"--proto_path={os.path.dirname(proto)}", f"--python_out={folder}", proto],
+                       check=True)
+        spec = importlib.util.spec_from_file_location(name, os.path.join(folder, f"{name}.py"))
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
     return module
 
 
-pb = _load_messages()
+pb = load_messages(f"{HERE}/modules/mesh.proto")
 FAR, SLOW = Channel("far"), Channel("slow")
 
 
@@ -321,6 +323,15 @@ def tcp_sockets():
     return [(int(row[1].rsplit(":", 1)[1], 16), int(row[3], 16)) for row in rows]
 
 
+def free_ports(count):
+    """Ports that nobody uses now."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
 def listening_ports():
     return {port for port, state in tcp_sockets() if state == LISTENING}
 
@@ -341,14 +352,17 @@ class Node:
         with open(self.config_path, "w", encoding="utf-8") as file:
             file.write(yaml_of(self.config))
 
+    def command(self):
+        return [self.mesh.program("node/zlink-node"), "--config", self.config_path]
+
     def launch(self):
         """Starts the process and does not wait for anything."""
         self.write_config()
         self.exit_code = None
         with open(self.stderr_path, "ab") as stderr:
             self.process = subprocess.Popen(
-                [self.mesh.program("node/zlink-node"), "--config", self.config_path], stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL, stderr=stderr, preexec_fn=_die_with_parent,
+                self.command(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr,
+                preexec_fn=_die_with_parent,
                 env={**os.environ, "ZLINK_MESH_TEST_FOLDER": self.mesh.folder})
         return self
 
@@ -738,6 +752,7 @@ def main(tests):
     parser = argparse.ArgumentParser(description="Tests with whole nodes.")
     parser.add_argument("--build", required=True, help="the build folder")
     parser.add_argument("--only", action="append", help="only tests with this in their name; may be given again")
+    parser.add_argument("--exactly", help="only the test of this name")
     arguments = parser.parse_args()
     build = os.path.abspath(arguments.build)
     passed = failed = 0
@@ -745,6 +760,8 @@ def main(tests):
         if not name.startswith("test_") or not callable(test):
             continue
         if arguments.only and not any(part in name for part in arguments.only):
+            continue
+        if arguments.exactly and name != arguments.exactly:
             continue
         begin = time.monotonic()
         problem = _run(test, build)

@@ -91,7 +91,7 @@ def test_bad_values_name_their_key(mesh):
         ("limits.stack_bytes", {"limits": {"stack_bytes": "1KiB"}}),
         ("limits.application_messages", {"limits": {"application_messages": "0"}}),
         ("limits.application_bytes", {"limits": {"application_bytes": "1MiB"}}),
-        ("limits.queued_jobs", {"limits": {"queued_jobs": "many"}}),
+        ("limits.max_queued_application_jobs", {"limits": {"max_queued_application_jobs": "many"}}),
         ("log.level", {"log": {"level": "loud"}}), ("log.level", {"log": {"level": "on"}}),
     ]
     for key, changes in cases:

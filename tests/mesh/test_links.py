@@ -4,20 +4,11 @@ import socket
 import struct
 
 import harness
-from harness import (FAR, SLOW, Raw, RawLink, api, check, equal, pb, probe, raises, wait_until, wire)
+from harness import (FAR, SLOW, Raw, RawLink, api, check, equal, free_ports, pb, probe, raises, wait_until, wire)
 
 RECEIVED = "zlink.requests.received"
 READY = "zlink.mesh_node.peers.ready"
 PLAIN = "plain-without-encryption-or-authentication"
-
-
-def free_ports(count):
-    """Ports that nobody uses now."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 def hello_envelope():

@@ -151,6 +151,7 @@ typedef struct host_fixture {
         _Atomic uint32_t weight;    /* that a handler has set */
         _Atomic bool takes;         /* one-way messages count as taken at once */
         zlink_outbound_call_t seen; /* of the last call; its strings belong to the call */
+        bool client_server;         /* "desk" is a channel of ClientServer, with both its sides here */
     } away;
 } host_fixture_t;
 
@@ -237,6 +238,16 @@ static inline zlink_status_t away_set_weight(void *context, const char *channel,
     return ZLINK_OK;
 }
 
+/* "called" and "served" are channels of ClientServer, and "desk" where away.client_server says so. */
+static inline zlink_channel_side_t away_channel_side(void *context, const char *channel)
+{
+    const host_fixture_t *fixture = context;
+
+    if (strcmp(channel, "called") == 0 || (fixture->away.client_server && strcmp(channel, "desk") == 0))
+        return ZLINK_CHANNEL_CALLED;
+    return strcmp(channel, "served") == 0 ? ZLINK_CHANNEL_ONLY_SERVED : ZLINK_CHANNEL_OF_THE_MESH;
+}
+
 /* A call that is still held ends; one that was answered is left alone. */
 static inline void away_cancel(void *context, zlink_outbound_call_t *call)
 {
@@ -301,7 +312,7 @@ static inline void host_init(host_fixture_t *fixture, unsigned workers)
         .message_bytes_max = 1u << 20,
         .spots_max = 1000,
         .jobs_max = 64,
-        .outbound = {away_submit, away_take, away_spot_home, away_set_weight, away_cancel, fixture},
+        .outbound = {away_submit, away_take, away_spot_home, away_set_weight, away_cancel, away_channel_side, fixture},
     };
     sem_init(&fixture->stage, 0, 0);
     pthread_mutex_init(&fixture->away.lock, NULL);

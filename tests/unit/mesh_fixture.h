@@ -347,7 +347,13 @@ static inline void node_drain_here(void *context)
 
 static inline void node_resume_here(void *context)
 {
-    zlink_mesh_resume_intake(((node_t *)context)->mesh);
+    zlink_link_end_t *end;
+
+    LIST_FOREACH(end, &((node_t *)context)->mesh->ends, in_mesh)
+    {
+        if (end->connection && end->admitted && end->lane == ZLINK_CONNECTION_APPLICATION)
+            zlink_mesh_resume_source(&end->permit);
+    }
 }
 
 static inline void node_cut_here(void *context)

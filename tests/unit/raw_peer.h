@@ -254,6 +254,12 @@ static inline void raw_error(int fd, uint64_t route, zlink_status_t status)
              NULL, 0, NULL, 0);
 }
 
+static inline void raw_say_flow(int fd, bool paused, uint64_t epoch)
+{
+    raw_send(fd, (zlink_frame_prefix_t){.kind = ZLINK_FRAME_FLOW_STATE, .error = paused, .reply_route_id = epoch}, NULL,
+             0, NULL, 0);
+}
+
 /* ---- a whole link, dialled by the raw peer ---- */
 
 typedef struct raw_link {
@@ -284,13 +290,14 @@ static inline void raw_leave(raw_link_t *link)
     close(link->completion);
 }
 
-/* Reads announcements until a frame of `kind`. */
+/* Reads announcements, and what the node says of its pressure, until a frame of `kind`. */
 static inline void raw_expect_call(int fd, zlink_frame_kind_t kind, raw_frame_t *frame)
 {
     do {
         if (!raw_read(fd, frame))
             fail_msg("the end instead of %s", zlink_frame_kind_name((uint8_t)kind));
-    } while (frame->prefix.kind == ZLINK_FRAME_ANNOUNCE);
+    } while (frame->prefix.kind == ZLINK_FRAME_ANNOUNCE ||
+             (frame->prefix.kind == ZLINK_FRAME_FLOW_STATE && kind != ZLINK_FRAME_FLOW_STATE));
     assert_int_equal(frame->prefix.kind, kind);
 }
 

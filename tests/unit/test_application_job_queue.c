@@ -39,7 +39,7 @@ static void test_the_largest_limit(void **state)
     zlink_application_job_queue_t queue;
 
     (void)state;
-    zlink_application_job_queue_init(&queue, UINT32_MAX);
+    zlink_application_job_queue_init(&queue, ZLINK_JOBS_MAX);
     assert_true(zlink_application_job_queue_take(&queue));
     assert_int_equal(zlink_application_job_queue_jobs(&queue), 1);
     zlink_application_job_queue_give_back(&queue);
@@ -54,7 +54,7 @@ static void test_one_call_per_round_of_refusals(void **state)
 
     (void)state;
     zlink_application_job_queue_init(&queue, 2);
-    zlink_application_job_queue_set_waiter(&queue, count_call, &calls);
+    zlink_application_job_queue_set_waiter(&queue, count_call, NULL, &calls);
     assert_true(zlink_application_job_queue_take(&queue));
     assert_true(zlink_application_job_queue_take(&queue));
     zlink_application_job_queue_give_back(&queue);
@@ -103,7 +103,7 @@ static void test_the_waiter_may_take_inside_its_call(void **state)
 
     (void)state;
     zlink_application_job_queue_init(&queue, 1);
-    zlink_application_job_queue_set_waiter(&queue, take_at_once, &queue);
+    zlink_application_job_queue_set_waiter(&queue, take_at_once, NULL, &queue);
     assert_true(zlink_application_job_queue_take(&queue));
     assert_false(zlink_application_job_queue_take(&queue));
     zlink_application_job_queue_give_back(&queue);
@@ -170,7 +170,7 @@ static void test_many_threads_lose_no_call(void **state)
 
     (void)state;
     zlink_application_job_queue_init(&crowd.queue, LIMIT);
-    zlink_application_job_queue_set_waiter(&crowd.queue, tell_all, &crowd);
+    zlink_application_job_queue_set_waiter(&crowd.queue, tell_all, NULL, &crowd);
     for (unsigned i = 0; i < TAKERS; i++)
         sem_init(&crowd.told[i], 0, 0);
     for (unsigned i = 0; i < TAKERS; i++) {
@@ -185,6 +185,87 @@ static void test_many_threads_lose_no_call(void **state)
         assert_true(zlink_application_job_queue_take(&crowd.queue)); /* all are there */
 }
 
+/* ---- pressure ---- */
+
+static void count_change(void *context)
+{
+    unsigned *changes = context;
+    (*changes)++;
+}
+
+/* TR-55, EX-71: paused from exactly ceil(limit * pause / 100) jobs on, running again at exactly floor(limit * resume /
+ * 100), and what it was in between. Each crossing is told once. */
+static void test_tr55_ex71_the_marks_are_exact(void **state)
+{
+    static const struct {
+        uint32_t limit, pause, resume, pause_jobs, resume_jobs;
+    } cases[] = {
+        {10, 80, 60, 8, 6}, {7, 80, 60, 6, 4},     {1, 80, 60, 1, 0},       {3, 1, 0, 1, 0},
+        {3, 100, 99, 3, 2}, {100, 50, 49, 50, 49}, {256, 80, 60, 205, 153}, {2, 51, 50, 2, 1},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        zlink_application_job_queue_t queue;
+        unsigned changes = 0;
+        zlink_application_job_queue_init(&queue, cases[i].limit);
+        assert_true(zlink_application_job_queue_set_marks(&queue, cases[i].pause, cases[i].resume));
+        zlink_application_job_queue_set_waiter(&queue, NULL, count_change, &changes);
+        for (unsigned round = 0; round < 2; round++) {
+            for (uint32_t jobs = round == 0 ? 1 : cases[i].resume_jobs + 1; jobs <= cases[i].limit; jobs++) {
+                assert_true(zlink_application_job_queue_take(&queue));
+                assert_int_equal(zlink_application_job_queue_is_paused(&queue), jobs >= cases[i].pause_jobs);
+            }
+            assert_false(zlink_application_job_queue_take(&queue)); /* a refusal changes nothing */
+            assert_int_equal(changes, 2 * round + 1);
+            for (uint32_t jobs = cases[i].limit; jobs-- > cases[i].resume_jobs;) {
+                zlink_application_job_queue_give_back(&queue);
+                assert_int_equal(zlink_application_job_queue_is_paused(&queue), jobs > cases[i].resume_jobs);
+            }
+            assert_int_equal(changes, 2 * round + 2);
+        }
+        assert_int_equal(zlink_application_job_queue_transitions(&queue), 4);
+    }
+}
+
+/* TR-55, EX-71: between the marks nothing is told, in either direction. */
+static void test_tr55_ex71_nothing_between_the_marks(void **state)
+{
+    zlink_application_job_queue_t queue;
+    unsigned changes = 0;
+
+    (void)state;
+    zlink_application_job_queue_init(&queue, 100); /* 80 and 60, the default */
+    zlink_application_job_queue_set_waiter(&queue, NULL, count_change, &changes);
+    for (unsigned i = 0; i < 79; i++)
+        assert_true(zlink_application_job_queue_take(&queue));
+    for (unsigned i = 0; i < 50; i++) {
+        zlink_application_job_queue_give_back(&queue);
+        assert_true(zlink_application_job_queue_take(&queue));
+    }
+    assert_int_equal(changes, 0);
+    assert_true(zlink_application_job_queue_take(&queue));
+    for (unsigned i = 0; i < 50; i++) {
+        zlink_application_job_queue_give_back(&queue);
+        assert_true(zlink_application_job_queue_is_paused(&queue));
+        assert_true(zlink_application_job_queue_take(&queue));
+    }
+    assert_int_equal(changes, 1);
+}
+
+static void test_marks_out_of_range(void **state)
+{
+    static const unsigned bad[][2] = {{0, 0}, {101, 60}, {80, 80}, {60, 80}};
+    zlink_application_job_queue_t queue;
+
+    (void)state;
+    zlink_application_job_queue_init(&queue, 10);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_false(zlink_application_job_queue_set_marks(&queue, bad[i][0], bad[i][1]));
+    assert_int_equal(queue.pause_jobs, 8);
+    assert_int_equal(queue.resume_jobs, 6);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -194,6 +275,9 @@ int main(void)
         cmocka_unit_test(test_nobody_need_wait),
         cmocka_unit_test(test_the_waiter_may_take_inside_its_call),
         cmocka_unit_test(test_many_threads_lose_no_call),
+        cmocka_unit_test(test_tr55_ex71_the_marks_are_exact),
+        cmocka_unit_test(test_tr55_ex71_nothing_between_the_marks),
+        cmocka_unit_test(test_marks_out_of_range),
     };
 
     return zlink_test_main(tests);

@@ -14,7 +14,8 @@
 /* Three lines that are a whole configuration; a case's own text follows on line 4. */
 #define PLAIN "mesh: m\nname: a\ntransport: plain-without-encryption-or-authentication\n"
 #define ROOT_KEYS                                                                                                      \
-    "mesh, name, listen, advertise, control, modules, peers, object_role, channels, spots, transport, tls, workers, "  \
+    "mesh, name, listen, advertise, control, modules, peers, object_role, channels, client_servers, spots, "           \
+    "transport, tls, workers, "                                                                                        \
     "cpu_workers_min, "                                                                                                \
     "cpu_workers_max, cpu_workers_idle, request_timeout, send_timeout, shutdown_timeout, owner_time_budget, limits, "  \
     "log"
@@ -138,7 +139,19 @@ static void test_every_bad_setting_is_refused_with_its_key_and_line(void **state
         {"limits:\n  spots: 0\n", "n.yaml:5: limits.spots: '0' is not between 1 and 100000000"},
         {"limits:\n  pending_operations: 0\n",
          "n.yaml:5: limits.pending_operations: '0' is not between 1 and 16777216"},
-        {"limits:\n  queued_jobs: 1e3\n", "n.yaml:5: limits.queued_jobs: '1e3' is not a whole number"},
+        {"limits:\n  max_queued_application_jobs: 1e3\n",
+         "n.yaml:5: limits.max_queued_application_jobs: '1e3' is not a whole number"},
+        {"limits:\n  max_queued_application_jobs: 0\n",
+         "n.yaml:5: limits.max_queued_application_jobs: '0' is not between 1 and 2147483647"},
+        {"limits:\n  max_queued_application_jobs: 2147483648\n",
+         "n.yaml:5: limits.max_queued_application_jobs: '2147483648' is not between 1 and 2147483647"},
+        {"limits:\n  application_job_queue_profile: fast\n", "n.yaml:5: limits.application_job_queue_profile: 'fast' "
+                                                             "is none of compact, low_latency, balanced, throughput"},
+        {"limits:\n  pause_percent: 0\n", "n.yaml:5: limits.pause_percent: '0' is not between 1 and 100"},
+        {"limits:\n  pause_percent: 101\n", "n.yaml:5: limits.pause_percent: '101' is not between 1 and 100"},
+        {"limits:\n  resume_percent: 100\n", "n.yaml:5: limits.resume_percent: '100' is not between 0 and 99"},
+        {"limits:\n  resume_percent: 80\n",
+         "n.yaml:5: limits.resume_percent: 80 is not less than limits.pause_percent (80)"},
         {"limits:\n  stacks: -1\n", "n.yaml:5: limits.stacks: '-1' is not a whole number"},
         {"limits:\n  stack_bytes: 8KiB\n", "n.yaml:5: limits.stack_bytes: '8KiB' is not between 16KiB and 8MiB"},
         {"limits:\n  outbound_bytes: 1KiB\n", "n.yaml:5: limits.outbound_bytes: '1KiB' is not between 64KiB and 2GiB"},
@@ -376,7 +389,10 @@ static void test_defaults_are_filled_in(void **state)
     assert_int_equal(config->limits.message_bytes, 16 << 20);
     assert_int_equal(config->limits.spots, 1000000);
     assert_int_equal(config->limits.pending_operations, 65536);
-    assert_int_equal(config->limits.queued_jobs, 0);
+    assert_int_equal(config->limits.max_queued_application_jobs, 0);
+    assert_int_equal(config->limits.jobs_per_core, 128);
+    assert_int_equal(config->limits.pause_percent, 80);
+    assert_int_equal(config->limits.resume_percent, 60);
     assert_int_equal(config->limits.stacks, 0);
     assert_int_equal(config->limits.stack_bytes, 65536);
     assert_int_equal(config->limits.outbound_bytes, 4 << 20);
@@ -394,14 +410,15 @@ static void test_defaults_are_filled_in(void **state)
 static void test_every_setting_arrives(void **state)
 {
     zlink_config_t *config = parse(
-        PLAIN "listen: '[::1]:0'\nadvertise: a:1\ncontrol: c.sock\nmodules: [m.so, /n.so]\n"
-              "peers: ['b:1', 'c:2']\nspots: [{type: \"t \xc3\xa9\", node: b}, {type: u, node: c}]\nworkers: 3\n"
-              "cpu_workers_min: 1\ncpu_workers_max: 2\ncpu_workers_idle: 6s\n"
-              "request_timeout: 1ms\nsend_timeout: 2s\nshutdown_timeout: 3m\nowner_time_budget: 4ms\n"
-              "limits: {message_bytes: 1KiB, spots: 5, pending_operations: 6, queued_jobs: 7, stacks: 8,\n"
-              "  stack_bytes: 16KiB, outbound_bytes: 64KiB, application_messages: 9, application_bytes: 128GiB,\n"
-              "  lifecycle_messages: 10, lifecycle_bytes: 4KiB, cpu_works: 11, cpu_work_bytes: 4MiB, io_works: 12}\n"
-              "log: {level: 'off'}\n");
+        PLAIN
+        "listen: '[::1]:0'\nadvertise: a:1\ncontrol: c.sock\nmodules: [m.so, /n.so]\n"
+        "peers: ['b:1', 'c:2']\nspots: [{type: \"t \xc3\xa9\", node: b}, {type: u, node: c}]\nworkers: 3\n"
+        "cpu_workers_min: 1\ncpu_workers_max: 2\ncpu_workers_idle: 6s\n"
+        "request_timeout: 1ms\nsend_timeout: 2s\nshutdown_timeout: 3m\nowner_time_budget: 4ms\n"
+        "limits: {message_bytes: 1KiB, spots: 5, pending_operations: 6, max_queued_application_jobs: 7, stacks: 8,\n"
+        "  stack_bytes: 16KiB, outbound_bytes: 64KiB, application_messages: 9, application_bytes: 128GiB,\n"
+        "  lifecycle_messages: 10, lifecycle_bytes: 4KiB, cpu_works: 11, cpu_work_bytes: 4MiB, io_works: 12}\n"
+        "log: {level: 'off'}\n");
 
     (void)state;
     assert_string_equal(config->listen, "[::1]:0");
@@ -428,7 +445,7 @@ static void test_every_setting_arrives(void **state)
     assert_int_equal(config->limits.message_bytes, 1024);
     assert_int_equal(config->limits.spots, 5);
     assert_int_equal(config->limits.pending_operations, 6);
-    assert_int_equal(config->limits.queued_jobs, 7);
+    assert_int_equal(config->limits.max_queued_application_jobs, 7);
     assert_int_equal(config->limits.stacks, 8);
     assert_int_equal(config->limits.stack_bytes, 16384);
     assert_int_equal(config->limits.outbound_bytes, 65536);
@@ -596,6 +613,8 @@ static void test_the_example_shows_every_key_and_the_true_defaults(void **state)
     assert_int_equal(long_form->peer_count, 2);
     assert_string_equal(long_form->expected_peers[1], "node-c");
     assert_int_equal(long_form->channel_count, 2);
+    assert_int_equal(long_form->client_server_count, 1);
+    assert_string_equal(long_form->client_servers[0].expected_servers[0], "node-b");
     assert_int_equal(long_form->object_role, short_form->object_role);
     assert_int_equal(long_form->spot_count, 1);
     assert_int_equal(long_form->transport, short_form->transport);
@@ -604,6 +623,9 @@ static void test_the_example_shows_every_key_and_the_true_defaults(void **state)
     assert_int_equal(long_form->send_timeout_ms, short_form->send_timeout_ms);
     assert_int_equal(long_form->shutdown_timeout_ms, short_form->shutdown_timeout_ms);
     assert_int_equal(long_form->owner_time_budget_ms, short_form->owner_time_budget_ms);
+    assert_int_equal(long_form->limits.max_queued_application_jobs,
+                     512); /* shown as what it may be: it has no default */
+    long_form->limits.max_queued_application_jobs = short_form->limits.max_queued_application_jobs;
     assert_memory_equal(&long_form->limits, &short_form->limits, sizeof(long_form->limits));
     assert_int_equal(long_form->log_level, short_form->log_level);
     for (const char *key = ROOT_KEYS; key != NULL; key = strchr(key, ' ') == NULL ? NULL : strchr(key, ' ') + 1) {

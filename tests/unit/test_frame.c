@@ -29,6 +29,7 @@ static const zlink_frame_prefix_t samples[] = {
     {.kind = ZLINK_FRAME_ERROR, .error = 12, .reply_route_id = 9},
     {.kind = ZLINK_FRAME_CANCEL, .reply_route_id = 9},
     {.kind = ZLINK_FRAME_CHUNK, .body_bytes = ZLINK_FRAME_CHUNK_BYTES_MAX, .reply_route_id = 9},
+    {.kind = ZLINK_FRAME_FLOW_STATE, .error = 1, .reply_route_id = 3},
 };
 
 #define SAMPLES (sizeof(samples) / sizeof(samples[0]))
@@ -140,12 +141,14 @@ static void test_tr19_tr22_every_flipped_reserved_bit_is_refused(void **state)
             zlink_frame_prefix_encode(&samples[i], bytes);
             if (offset > 2 && !is_reserved(samples[i].kind, offset))
                 continue; /* what is left: magic, version, and all that this kind does not use */
+            if (samples[i].kind == ZLINK_FRAME_FLOW_STATE && bit == 11 * 8)
+                continue; /* the state */
             bytes[offset] ^= (uint8_t)(1u << bit % 8);
             assert_true(is_refused(bytes));
             flipped++;
         }
     }
-    assert_true(flipped > 12 * 24);
+    assert_true(flipped > 13 * 24);
 }
 
 /* TR-22 */
@@ -185,6 +188,8 @@ static void test_tr19_fields_that_a_kind_needs(void **state)
     REFUSED(ZLINK_FRAME_ERROR, prefix.reply_route_id = 0);
     REFUSED(ZLINK_FRAME_CANCEL, prefix.reply_route_id = 0);
     REFUSED(ZLINK_FRAME_CHUNK, prefix.reply_route_id = 0);
+    REFUSED(ZLINK_FRAME_FLOW_STATE, prefix.reply_route_id = 0);
+    REFUSED(ZLINK_FRAME_FLOW_STATE, prefix.error = 2);
     REFUSED(ZLINK_FRAME_REQUEST, prefix.deadline_ms = 0);
     REFUSED(ZLINK_FRAME_REQUEST, prefix.deadline_ms = (uint32_t)INT32_MAX + 1);
     REFUSED(ZLINK_FRAME_REQUEST, prefix.target_id = 0); /* no envelope that could name it */
@@ -210,6 +215,7 @@ static void test_tr22_lengths_that_do_not_fit_the_kind(void **state)
     REFUSED(ZLINK_FRAME_CANCEL, prefix.body_bytes = prefix.envelope_bytes = 1);
     REFUSED(ZLINK_FRAME_ERROR, prefix.body_bytes = 1);
     REFUSED(ZLINK_FRAME_CHUNK, prefix.envelope_bytes = 1);
+    REFUSED(ZLINK_FRAME_FLOW_STATE, prefix.body_bytes = 1);
     REFUSED(ZLINK_FRAME_CHUNK, prefix.body_bytes++);
     REFUSED(ZLINK_FRAME_REQUEST, prefix.envelope_bytes = prefix.body_bytes + 1);
     REFUSED(ZLINK_FRAME_SEND, prefix.envelope_bytes = ZLINK_FRAME_ENVELOPE_BYTES_MAX + 1);

@@ -243,6 +243,17 @@ static void build_chunk_end(bytes_t *frame)
     build_bare(frame, ZLINK_FRAME_CHUNK, 1);
 }
 
+static void build_flow_paused(bytes_t *frame)
+{
+    finish(frame, (zlink_frame_prefix_t){.kind = ZLINK_FRAME_FLOW_STATE, .error = 1, .reply_route_id = 1}, NULL, 0,
+           NULL, 0);
+}
+
+static void build_flow_running(bytes_t *frame)
+{
+    build_bare(frame, ZLINK_FRAME_FLOW_STATE, 2);
+}
+
 static void build_cancel(bytes_t *frame)
 {
     build_bare(frame, ZLINK_FRAME_CANCEL, 0x2a);
@@ -285,6 +296,8 @@ static const struct {
     {"chunk_end", build_chunk_end},
     {"probe", build_probe},
     {"probe_ack", build_probe_ack},
+    {"flow_paused", build_flow_paused},
+    {"flow_running", build_flow_running},
 };
 
 #define GOLDENS (sizeof(goldens) / sizeof(goldens[0]))

@@ -52,6 +52,7 @@ static void door_open(door_t *door)
         .events =
             {
                 .arrived = zlink_ingress_arrived,
+                .source_gone = zlink_ingress_source_gone,
                 .picked_local = zlink_ingress_picked_local,
                 .cancelled = zlink_ingress_cancelled,
                 .members_changed = zlink_ingress_members_changed,
@@ -163,6 +164,25 @@ static void test_requests_messages_and_errors(void **state)
     send_call(&door, 0, "nothing", "a", "tests.host.Note", script_count); /* dropped and counted */
     send_request(&door, 9, "side", NULL, script_count);
     answered_value(&door, 9, 2);
+    door_close(&door);
+}
+
+/* TR-2: a channel is reached in its own topology only: one of ClientServer is none of the mesh. */
+static void test_tr2_a_channel_of_client_server_is_none_of_the_mesh(void **state)
+{
+    door_t door;
+
+    (void)state;
+    memset(&door, 0, sizeof(door));
+    host_init(&door.host, 2);
+    for (size_t i = 0; i < door.host.catalogue->channel_count; i++)
+        door.host.catalogue->channels[i].client_server =
+            strcmp(door.host.catalogue->channels[i].type->name, "side") == 0;
+    door_open(&door);
+    send_request(&door, 1, "side", NULL, script_count);
+    answered_error(&door, 1, ZLINK_NOT_FOUND);
+    send_request(&door, 2, "desk", NULL, script_count);
+    answered_value(&door, 2, 1);
     door_close(&door);
 }
 
@@ -488,6 +508,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_requests_messages_and_errors),
+        cmocka_unit_test(test_tr2_a_channel_of_client_server_is_none_of_the_mesh),
         cmocka_unit_test(test_work_from_peers_waits_for_permits),
         cmocka_unit_test(test_ex55_a_full_lane_is_unavailable_for_a_peer),
         cmocka_unit_test(test_ex55_no_room_for_a_spot_is_told_to_a_peer),

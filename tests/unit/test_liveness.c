@@ -76,6 +76,23 @@ static void test_tr50_expires_at_fifteen_seconds(void **state)
     assert_int_equal(zlink_liveness_check(&liveness, 15500, &id), ZLINK_LIVENESS_EXPIRED);
 }
 
+/* EX-36: where an acknowledgement may have been held up the deadline is what it would be after one, and the probe stays
+ * the one that it was. */
+static void test_ex36_a_deadline_that_is_put_off(void **state)
+{
+    zlink_liveness_t liveness;
+    uint64_t id = 0;
+
+    (void)state;
+    zlink_liveness_start(&liveness, 0);
+    assert_int_equal(zlink_liveness_check(&liveness, 5000, &id), ZLINK_LIVENESS_PROBE);
+    zlink_liveness_put_off(&liveness, 14000);
+    assert_int_equal(zlink_liveness_check(&liveness, 28999, &id), ZLINK_LIVENESS_PROBE);
+    assert_int_equal(id, 1);
+    assert_int_equal(zlink_liveness_next_ms(&liveness), 29000);
+    assert_int_equal(zlink_liveness_check(&liveness, 29000, &id), ZLINK_LIVENESS_EXPIRED);
+}
+
 /* The wait doubles from 100 ms to 5 s, each within +-50 %, and starts over when the link settled. */
 static void test_backoff_doubles_with_jitter_and_resets(void **state)
 {
@@ -119,6 +136,7 @@ int main(void)
         cmocka_unit_test(test_tr48_unacknowledged_probe_repeats_its_id),
         cmocka_unit_test(test_tr49_only_the_first_matching_acknowledgement_counts),
         cmocka_unit_test(test_tr50_expires_at_fifteen_seconds),
+        cmocka_unit_test(test_ex36_a_deadline_that_is_put_off),
         cmocka_unit_test(test_backoff_doubles_with_jitter_and_resets),
         cmocka_unit_test(test_backoff_spreads),
     };

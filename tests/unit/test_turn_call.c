@@ -218,6 +218,47 @@ static void test_ex24_a_channel_that_is_served_elsewhere_too(void **state)
     host_stop(&fixture);
 }
 
+/* TR-38: a channel of ClientServer that this node only serves is not configured to be called from here: nothing is
+ * sent.
+ */
+static void test_tr38_a_channel_without_the_client_role(void **state)
+{
+    host_fixture_t fixture;
+
+    (void)state;
+    host_open(&fixture, 2);
+    for (size_t i = 0; i < 4; i++) {
+        inner_t request = {.how = requests[i], .name = "served"};
+        assert_int_equal(host_ask(&fixture, "plain", "a", script_call, &request, NULL), ZLINK_NOT_CONFIGURED);
+    }
+    inner_t message = {.how = BY_SEND, .name = "served"};
+    assert_int_equal(host_ask(&fixture, "plain", "a", script_call, &message, NULL), ZLINK_NOT_CONFIGURED);
+    assert_int_equal(atomic_load(&fixture.away.submitted), 0);
+    inner_t called = {.how = BY_ASYNC, .name = "called"};
+    assert_int_equal(host_ask(&fixture, "plain", "a", script_call, &called, NULL), ZLINK_OK);
+    assert_int_equal(atomic_load(&fixture.away.submitted), 1);
+    host_stop(&fixture);
+}
+
+/* TR-37: a server of this node is no short cut in ClientServer, and no way out for a handler that keeps it busy. */
+static void test_tr37_the_own_server_is_called_like_any(void **state)
+{
+    inner_t call = {.how = BY_ASYNC, .name = "desk"};
+    host_fixture_t fixture;
+    int32_t value;
+
+    (void)state;
+    host_open(&fixture, 2);
+    fixture.away.client_server = true;
+    assert_int_equal(host_ask(&fixture, "plain", "a", script_call, &call, &value), ZLINK_OK);
+    assert_int_equal(value, 42);
+    assert_false(fixture.away.seen.exclude_local);
+    assert_int_equal(host_ask(&fixture, "desk", NULL, script_call, &call, &value), ZLINK_OK);
+    assert_true(fixture.away.seen.exclude_local);
+    assert_int_equal(atomic_load(&fixture.away.submitted), 2);
+    host_stop(&fixture);
+}
+
 /* EX-23: yield in a channel's handler has no remote effect. */
 static void test_ex23_channels_do_not_yield(void **state)
 {
@@ -476,6 +517,8 @@ int main(void)
         cmocka_unit_test(test_ex24_a_wait_for_oneself_is_refused),
         cmocka_unit_test(test_ex102_yield_to_the_own_spot_is_allowed),
         cmocka_unit_test(test_ex24_a_channel_that_is_served_elsewhere_too),
+        cmocka_unit_test(test_tr38_a_channel_without_the_client_role),
+        cmocka_unit_test(test_tr37_the_own_server_is_called_like_any),
         cmocka_unit_test(test_ex23_channels_do_not_yield),
         cmocka_unit_test(test_ex23_lifecycle_callbacks_do_not_yield),
         cmocka_unit_test(test_bad_arguments_and_strange_threads),

@@ -74,6 +74,60 @@ static void test_hello_comes_back_as_it_went(void **state)
     assert_int_equal(zlink_wire_hello_encode(&hello, bytes, size - 1, &size), ZLINK_CAPACITY_EXCEEDED);
 }
 
+/* TR-22: ClientServer has one channel, one lane and no Spot types, and a client no weight; other topologies there are
+ * none. A RouteMesh says nothing of it, or 1. */
+static void test_tr22_topologies(void **state)
+{
+    zlink_wire_channel_t channels[2] = {{.name = "a", .weight = 7}, {.name = "b"}}, read_channels[2];
+    zlink_wire_spot_type_t type = {.name = "t"};
+    zlink_wire_hello_t good = client_hello, bad, read;
+    uint8_t bytes[1024], longer[1024];
+    const char *reason = NULL;
+    size_t size = 0, mesh_size = 0;
+
+    (void)state;
+    assert_int_equal(zlink_wire_hello_encode(&good, bytes, sizeof(bytes), &mesh_size), ZLINK_OK);
+    good.topology = ZLINK_TOPOLOGY_CLIENT_SERVER;
+    good.role = ZLINK_ROLE_SERVER;
+    good.channels = channels;
+    good.channel_count = 1;
+    assert_int_equal(zlink_wire_hello_encode(&good, bytes, sizeof(bytes), &size), ZLINK_OK);
+    read = (zlink_wire_hello_t){.channels = read_channels, .channel_capacity = 2};
+    assert_int_equal(zlink_wire_hello_decode(bytes, size, &read, &reason), ZLINK_OK);
+    assert_int_equal(read.topology, ZLINK_TOPOLOGY_CLIENT_SERVER);
+    assert_string_equal(read_channels[0].name, "a");
+
+    bad = good;
+    bad.lane = ZLINK_CONNECTION_COMPLETION;
+    assert_int_equal(zlink_wire_hello_encode(&bad, bytes, sizeof(bytes), &size), ZLINK_INVALID_OPERATION);
+    bad = good;
+    bad.channel_count = 2;
+    assert_int_equal(zlink_wire_hello_encode(&bad, bytes, sizeof(bytes), &size), ZLINK_INVALID_OPERATION);
+    bad.channel_count = 0;
+    assert_int_equal(zlink_wire_hello_encode(&bad, bytes, sizeof(bytes), &size), ZLINK_INVALID_OPERATION);
+    bad = good;
+    bad.role = ZLINK_ROLE_CLIENT;
+    assert_int_equal(zlink_wire_hello_encode(&bad, bytes, sizeof(bytes), &size), ZLINK_INVALID_OPERATION);
+    bad = good;
+    bad.spot_types = &type;
+    bad.spot_type_count = 1;
+    assert_int_equal(zlink_wire_hello_encode(&bad, bytes, sizeof(bytes), &size), ZLINK_INVALID_OPERATION);
+
+    assert_int_equal(zlink_wire_hello_encode(&client_hello, bytes, sizeof(bytes), &size), ZLINK_OK);
+    assert_int_equal(size, mesh_size);
+    for (uint8_t number = 0; number < 4; number++) {
+        const uint8_t field[] = {13 << 3 | 5, number, 0, 0, 0}; /* fixed32 topology = 13 */
+        memcpy(longer, bytes, size);
+        memcpy(longer + size, field, sizeof(field));
+        zlink_status_t status = zlink_wire_hello_decode(longer, size + sizeof(field), &read, &reason);
+        assert_int_equal(status, number < 2 ? ZLINK_OK : ZLINK_PROTOCOL_ERROR);
+        if (status == ZLINK_OK)
+            assert_int_equal(read.topology, ZLINK_TOPOLOGY_ROUTE_MESH);
+        else
+            assert_string_equal(reason, number == 2 ? "not exactly one channel in ClientServer" : "unknown topology");
+    }
+}
+
 static void test_longest_names_fit_the_small_buffer(void **state)
 {
     zlink_wire_announce_t announce = {.id = UINT32_MAX, .kind = ZLINK_ANNOUNCE_TARGET}, read;
@@ -617,6 +671,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hello_comes_back_as_it_went),
+        cmocka_unit_test(test_tr22_topologies),
         cmocka_unit_test(test_longest_names_fit_the_small_buffer),
         cmocka_unit_test(test_error_text_is_cut_and_cleaned),
         cmocka_unit_test(test_tr22_hello_needs_its_fields),

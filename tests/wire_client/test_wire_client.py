@@ -54,6 +54,8 @@ GOLDEN = {
     "cancel": wire.Frame(wire.CANCEL, reply_route_id=0x2A),
     "chunk": wire.Frame(wire.CHUNK, payload=ADD_REQ, reply_route_id=1),
     "chunk_end": wire.Frame(wire.CHUNK, reply_route_id=1),
+    "flow_paused": wire.Frame(wire.FLOW_STATE, error=1, reply_route_id=1),
+    "flow_running": wire.Frame(wire.FLOW_STATE, reply_route_id=2),
     "probe": wire.Frame(wire.PROBE, reply_route_id=0x0102030405060708),
     "probe_ack": wire.Frame(wire.PROBE_ACK, reply_route_id=0x0102030405060708),
 }

@@ -12,9 +12,10 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-HELLO, ADMIT, REJECT, UPDATE, ANNOUNCE, PROBE, PROBE_ACK, REQUEST, SEND, REPLY, ERROR, CANCEL, CHUNK = range(1, 14)
+HELLO, ADMIT, REJECT, UPDATE, ANNOUNCE, PROBE, PROBE_ACK, REQUEST, SEND, REPLY, ERROR, CANCEL, CHUNK, FLOW_STATE = range(1, 15)
 APPLICATION, COMPLETION = 0, 1
 ROLE_CLIENT, ROLE_SERVER = 1, 2
+ROUTE_MESH, CLIENT_SERVER = 1, 2
 
 PREFIX = struct.Struct(">HBBIHBBIQII")
 MAGIC = 0x5A4C
@@ -87,11 +88,11 @@ class Frame:
                            self.deadline_ms, self.reply_route_id, self.target_id, self.packet_id) + body
 
     def check(self):
-        routed = self.kind in (PROBE, PROBE_ACK, REQUEST, REPLY, ERROR, CANCEL, CHUNK)
+        routed = self.kind in (PROBE, PROBE_ACK, REQUEST, REPLY, ERROR, CANCEL, CHUNK, FLOW_STATE)
         call = self.kind in (REQUEST, SEND)
-        _needs(HELLO <= self.kind <= CHUNK, "unknown kind")
+        _needs(HELLO <= self.kind <= FLOW_STATE, "unknown kind")
         _needs(self.flags == 0, "reserved flag set")
-        _needs(self.error <= (12 if self.kind == ERROR else 0), "bad error kind")
+        _needs(self.error <= {ERROR: 12, FLOW_STATE: 1}.get(self.kind, 0), "bad error kind")
         _needs((self.reply_route_id != 0) == routed, "bad reply_route_id")
         if self.kind == REQUEST:
             _needs(1 <= self.deadline_ms <= INT32_MAX, "bad deadline_ms")
@@ -101,7 +102,7 @@ class Frame:
         _needs(call or self.kind == REPLY or self.packet_id == 0, "bad packet_id")
         _needs(not self.payload or call or self.kind in (REPLY, CHUNK), "payload")
         _needs(self.kind != CHUNK or len(self.payload) <= CHUNK_BYTES_MAX, "chunk too long")
-        _needs(not self.envelope or self.kind not in (PROBE, PROBE_ACK, CANCEL, CHUNK), "envelope")
+        _needs(not self.envelope or self.kind not in (PROBE, PROBE_ACK, CANCEL, CHUNK, FLOW_STATE), "envelope")
         _needs(self.envelope or self.kind > ANNOUNCE, "no envelope")
         names_missing = (call and self.target_id == 0) or ((call or self.kind == REPLY) and self.packet_id == 0)
         _needs(self.envelope or not names_missing, "no envelope for a name")

@@ -213,6 +213,8 @@ class WireClient:
         self.generation = secrets.randbelow(2**63 - 1) + 1
         self.peer = None  # the node's Hello message
         self.peer_draining = False
+        self.peer_paused, self.peer_epoch = False, 0
+        self.obeys_flow_state = True  # a test may want to see what a node does with one that does not
         self.application = self.completion = None
         self.error = None  # why the link ended
         self.late_replies = 0
@@ -228,16 +230,20 @@ class WireClient:
 
     @classmethod
     def connect(cls, host, port, mesh, cert=None, key=None, ca=None, *, name=None, expect_name=None, timeout=5.0,
-                announce=True, hello=None):
+                announce=True, hello=None, channel=None):
         """Both connections admitted, or an exception. Without `cert` it is plain TCP and `name` is needed. `hello`
-        overrides fields of the HELLO, for tests."""
+        overrides fields of the HELLO, for tests. With `channel` it is ClientServer: the one connection to a server of
+        that channel, which is all that can be called."""
         if cert is not None:
             name = name or own_identity(cert)[1]
         client = cls(f"{name}-{uuid.uuid4()}", mesh, announce)
         context = client_context(cert, key, ca) if cert is not None else None
+        if channel is not None:
+            hello = {"topology": wire.CLIENT_SERVER, "channels": [(channel, 0)], **(hello or {})}
         try:
             client.application = client._open(host, port, context, wire.APPLICATION, expect_name, timeout, hello or {})
-            client.completion = client._open(host, port, context, wire.COMPLETION, expect_name, timeout, hello or {})
+            client.completion = client.application if channel is not None else client._open(
+                host, port, context, wire.COMPLETION, expect_name, timeout, hello or {})
         except BaseException:
             for connection in (client.application, client.completion):
                 if connection is not None:
@@ -245,7 +251,7 @@ class WireClient:
                     connection.release()
             raise
         for connection, take in ((client.application, client._take_application),
-                                 (client.completion, client._take_completion)):
+                                 (client.completion, client._take_completion))[:1 if channel is not None else 2]:
             thread = threading.Thread(target=client._read, args=(connection, take), daemon=True)
             thread.start()
             client._threads.append(thread)
@@ -301,6 +307,7 @@ class WireClient:
             raise ProtocolError("the second connection reached another node")
         if self.peer is None:
             self.peer, self.peer_draining = peer, peer.draining
+        self.peer_paused = self.peer_paused or peer.paused
 
     def _end(self, error):
         with self._lock:
@@ -349,6 +356,9 @@ class WireClient:
             connection.release()
 
     def _take_application(self, frame):
+        if self.completion is self.application and frame.kind != wire.UPDATE:
+            self._take_completion(frame)
+            return
         if frame.kind != wire.UPDATE:
             raise FrameError(f"{frame} on the Application connection")
         update = wire.parse(wire.pb.Update, frame.envelope)
@@ -361,7 +371,20 @@ class WireClient:
             self.peer.channels.extend(update.channels)
             self._changed.notify_all()
 
+    def _take_flow_state(self, frame):
+        with self._changed:
+            if frame.reply_route_id > self.peer_epoch:
+                self.peer_epoch, self.peer_paused = frame.reply_route_id, frame.error == 1
+                self._changed.notify_all()
+
+    def say_paused(self, paused, epoch):
+        """Tells the node whether this client takes calls; `epoch` has to rise."""
+        self.completion.send(wire.Frame(wire.FLOW_STATE, error=int(paused), reply_route_id=epoch))
+
     def _take_completion(self, frame):
+        if frame.kind == wire.FLOW_STATE:
+            self._take_flow_state(frame)
+            return
         if frame.kind == wire.REPLY:
             _, packet = self.completion.incoming.resolve(frame)
             result = frame.payload
@@ -405,10 +428,17 @@ class WireClient:
         if too_large:
             raise CapacityExceeded("the node does not take a message this large")
 
+    def _wait_while_paused(self, timeout):
+        with self._changed:
+            if self.obeys_flow_state and not self._changed.wait_for(
+                    lambda: not self.peer_paused or self.error is not None, timeout):
+                raise DeadlineExceeded("the node is paused")
+
     def begin(self, target, packet, payload, timeout=5.0, metadata=None):
         """Sends a request; the answer is a PendingReply."""
         deadline = time.monotonic() + timeout
-        deadline_ms = min(max(1, int(timeout * 1000)), wire.INT32_MAX)
+        self._wait_while_paused(timeout)
+        deadline_ms = min(max(1, int((deadline - time.monotonic()) * 1000)), wire.INT32_MAX)
         with self._lock:
             reply = PendingReply(self, next(self._routes), deadline)
             self._pending[reply.route] = reply
@@ -428,8 +458,9 @@ class WireClient:
             raise ProtocolError(f"the reply is a {reply.packet}, not a {reply_packet}")
         return result
 
-    def send(self, target, packet, payload, metadata=None):
-        """One-way."""
+    def send(self, target, packet, payload, metadata=None, timeout=1.0):
+        """One-way; `timeout` is for the time in which the node may be paused."""
+        self._wait_while_paused(timeout)
         self._submit(wire.SEND, target, packet, payload, metadata)
 
     def forget(self, reply):
