@@ -77,6 +77,7 @@ def test_ex20_held_turn_receives_its_reply(mesh):
     spot = probe("held")
     waiting = client.start(spot, wait("A", pb.ASYNC))
     call = hand.take("A")
+    client.obeys_flow_state = False
     queued = [client.start(spot, pb.PingReq()) for _ in range(500)]
     node.wait_counter("zlink.host.application_job_queue.capacity_waits", 1)
     call.reply(pb.LatchRes(number=77))

@@ -2,6 +2,8 @@
  * The door between the two domains: what a peer sends becomes a handler's turn and its result an answer, with permits,
  * full queues and draining in between. The peer is made of plain sockets.
  */
+#include <sched.h>
+
 #include "host_fixture.h"
 #include "raw_peer.h"
 
@@ -212,6 +214,174 @@ static void test_work_from_peers_waits_for_permits(void **state)
     for (uint64_t i = 1; i <= CALLS; i++)
         answered_value(&door, i, (int32_t)i);
     assert_int_equal(zlink_application_job_queue_jobs(&door.host.host->job_queue), 0);
+    door_close(&door);
+}
+
+static _Atomic bool busy_ends;
+static _Atomic unsigned busy_count;
+
+static zlink_status_t script_busy(zlink_turn_t *turn, void *self, void *context, RunRes *reply)
+{
+    (void)turn;
+    (void)self;
+    (void)context;
+    atomic_fetch_add(&busy_count, 1);
+    while (!atomic_load(&busy_ends))
+        continue;
+    reply->value = 1;
+    return ZLINK_OK;
+}
+
+/* Answers the node's own probes meanwhile, and counts them. */
+static unsigned probe_is_answered(int completion, uint64_t id)
+{
+    unsigned probes = 0;
+
+    raw_send(completion, (zlink_frame_prefix_t){.kind = ZLINK_FRAME_PROBE, .reply_route_id = id}, NULL, 0, NULL, 0);
+    for (;;) {
+        assert_true(raw_read(completion, &frame));
+        if (frame.prefix.kind == ZLINK_FRAME_PROBE_ACK && frame.prefix.reply_route_id == id)
+            return probes;
+        if (frame.prefix.kind != ZLINK_FRAME_PROBE)
+            continue;
+        probes++;
+        raw_send(completion,
+                 (zlink_frame_prefix_t){.kind = ZLINK_FRAME_PROBE_ACK, .reply_route_id = frame.prefix.reply_route_id},
+                 NULL, 0, NULL, 0);
+    }
+}
+
+/* EX-36, EX-66: with every worker in a busy loop and every permit in use, for more than the liveness bound on the clock,
+ * links live (probes are answered, and the node's own are sent), a newcomer is admitted, and a reply to a request that
+ * this node has made is taken. */
+static void test_ex36_ex66_all_workers_are_busy(void **state)
+{
+    raw_link_t newcomer;
+    door_t door;
+
+    (void)state;
+    memset(&door, 0, sizeof(door));
+    host_init(&door.host, 2);
+    door.host.options.jobs_max = 3;
+    door_open(&door);
+    atomic_store(&busy_ends, false);
+    atomic_store(&busy_count, 0);
+    send_request(&door, 1, "plain", "a", script_busy);
+    send_request(&door, 2, "plain", "b", script_busy);
+    while (atomic_load(&busy_count) < 2)
+        sched_yield();
+    for (uint64_t route = 3; route <= 9; route++)
+        send_request(&door, route, "plain", "a", script_count);
+    while (zlink_application_job_queue_jobs(&door.host.host->job_queue) < 3)
+        sched_yield();
+    unsigned probes = 0;
+    for (uint64_t second = 0; second < 20; second++) {
+        zlink_exec_fixture_advance(&door.host.exec, 1000);
+        for (unsigned tick = 0; tick < 3; tick++)
+            zlink_reactor_call(door.reactor, fixture_nothing, NULL);
+        probes += probe_is_answered(door.peer.completion, 100 + second);
+    }
+    assert_true(probes >= 3);
+    newcomer = raw_join(door.address, "new" RAW_UUID, 2);
+    (void)probe_is_answered(newcomer.completion, 7);
+    assert_int_equal(zlink_application_job_queue_jobs(&door.host.host->job_queue), 3);
+    atomic_store(&busy_ends, true);
+    for (unsigned answers = 0; answers < 9; answers++)
+        raw_expect_call(door.peer.completion, ZLINK_FRAME_REPLY, &frame);
+    raw_leave(&newcomer);
+    door_close(&door);
+}
+
+/* EX-69, EX-68: who has taken all permits with calls that wait keeps nobody else from the next one: the permit that comes
+ * back goes to whoever has waited longest, in turn. */
+static void test_ex68_ex69_peers_take_turns(void **state)
+{
+    enum { EACH = 20 };
+    raw_link_t loud;
+    door_t door;
+
+    (void)state;
+    memset(&door, 0, sizeof(door));
+    host_init(&door.host, 2);
+    door.host.options.jobs_max = 1;
+    door_open(&door);
+    away_set(&door.host, AWAY_HOLDS, ZLINK_OK);
+    send_request(&door, 1000, "plain", "a", script_hold);
+    host_wait_for(&door.host.away.submitted, 1);
+    for (uint64_t route = 1; route <= EACH; route++)
+        send_request(&door, route, "plain", "a", script_count);
+    while (zlink_application_job_queue_jobs(&door.host.host->job_queue) < 1)
+        sched_yield();
+    raw_link_t quiet = door.peer;
+    loud = raw_join(door.address, "two" RAW_UUID, 2);
+    door.peer = loud;
+    send_request(&door, 1, "plain", "a", script_count);
+    zlink_reactor_call(door.reactor, fixture_nothing, NULL);
+    away_set(&door.host, AWAY_ANSWERS, ZLINK_OK);
+    raw_expect_call(loud.completion, ZLINK_FRAME_REPLY, &frame); /* value: how many were before it */
+    RunRes res = RunRes_init_zero;
+    pb_istream_t stream = pb_istream_from_buffer(frame.body + frame.prefix.envelope_bytes,
+                                                 frame.prefix.body_bytes - frame.prefix.envelope_bytes);
+    assert_true(pb_decode(&stream, RunRes_fields, &res));
+    assert_true(res.value < EACH); /* not behind everything that the other one had sent before */
+    door.peer = quiet;
+    answered_value(&door, 1000, 42);
+    raw_leave(&loud);
+    for (unsigned answers = 0; answers < EACH; answers++)
+        raw_expect_call(door.peer.completion, ZLINK_FRAME_REPLY, &frame);
+    door_close(&door);
+}
+
+/* TR-65, EX-70: whatever ends a call before its handler gives its permit back: a payload that is no message of that name, a
+ * handler that is not there, a connection that breaks off. */
+static void test_tr65_ex70_what_is_malformed_gives_its_permit_back(void **state)
+{
+    raw_link_t broken;
+    door_t door;
+
+    (void)state;
+    memset(&door, 0, sizeof(door));
+    host_init(&door.host, 2);
+    door.host.options.jobs_max = 2;
+    door_open(&door);
+    for (uint64_t route = 1; route <= 6; route++) {
+        zlink_wire_call_t names = {.target = {.kind = ZLINK_TARGET_INSTANCE_SPOT, .name = "plain", .spot_id = "a"},
+                                   .packet = "tests.host.RunReq"};
+        uint8_t envelope[ZLINK_WIRE_SMALL_ENVELOPE_MAX];
+        size_t size = 0;
+        assert_int_equal(zlink_wire_call_encode(&names, envelope, sizeof(envelope), &size), ZLINK_OK);
+        raw_send(door.peer.application,
+                 (zlink_frame_prefix_t){.kind = ZLINK_FRAME_REQUEST, .reply_route_id = route, .deadline_ms = 30000},
+                 envelope, size, "\xff\xff\xff", 3);
+        answered_error(&door, route, ZLINK_PROTOCOL_ERROR);
+        send_call(&door, 100 + route, "plain", "a", "tests.host.Unheard", script_count);
+        answered_error(&door, 100 + route, ZLINK_NOT_FOUND);
+    }
+    assert_int_equal(zlink_application_job_queue_jobs(&door.host.host->job_queue), 0);
+
+    /* A connection that waits for a permit, or has just been handed one, and is gone. */
+    away_set(&door.host, AWAY_HOLDS, ZLINK_OK);
+    send_request(&door, 1000, "plain", "a", script_hold);
+    host_wait_for(&door.host.away.submitted, 1);
+    for (uint64_t route = 1; route <= 2; route++)
+        send_request(&door, route, "plain", "a", script_count);
+    while (zlink_application_job_queue_jobs(&door.host.host->job_queue) < 2)
+        sched_yield();
+    raw_link_t first = door.peer;
+    broken = raw_join(door.address, "two" RAW_UUID, 2);
+    door.peer = broken;
+    send_request(&door, 1, "plain", "b", script_count);
+    zlink_reactor_call(door.reactor, fixture_nothing, NULL);
+    raw_leave(&broken);
+    door.peer = first;
+    away_set(&door.host, AWAY_ANSWERS, ZLINK_OK);
+    answered_value(&door, 1000, 42);
+    for (unsigned answers = 0; answers < 2; answers++)
+        raw_expect_call(door.peer.completion, ZLINK_FRAME_REPLY, &frame);
+    send_request(&door, 3, "plain", "b", script_count);
+    raw_expect_call(door.peer.completion, ZLINK_FRAME_REPLY, &frame);
+    while (zlink_application_job_queue_jobs(&door.host.host->job_queue) > 0)
+        sched_yield();
     door_close(&door);
 }
 
@@ -510,6 +680,9 @@ int main(void)
         cmocka_unit_test(test_requests_messages_and_errors),
         cmocka_unit_test(test_tr2_a_channel_of_client_server_is_none_of_the_mesh),
         cmocka_unit_test(test_work_from_peers_waits_for_permits),
+        cmocka_unit_test(test_ex36_ex66_all_workers_are_busy),
+        cmocka_unit_test(test_ex68_ex69_peers_take_turns),
+        cmocka_unit_test(test_tr65_ex70_what_is_malformed_gives_its_permit_back),
         cmocka_unit_test(test_ex55_a_full_lane_is_unavailable_for_a_peer),
         cmocka_unit_test(test_ex55_no_room_for_a_spot_is_told_to_a_peer),
         cmocka_unit_test(test_ex57_ex59_a_peer_cancels),
