@@ -71,7 +71,7 @@ static void test_ex66_ex77_as_many_as_there_are(void **state)
 
 /* Those who have waited longest come first; who comes later does not get between, also when permits are free by then;
  * who got one and needs another goes to the end. */
-static void test_oldest_first_and_nobody_between(void **state)
+static void test_ex69_oldest_first_and_nobody_between(void **state)
 {
     (void)state;
     desk_open(LIMIT);
@@ -144,7 +144,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ex66_ex77_as_many_as_there_are),
-        cmocka_unit_test(test_oldest_first_and_nobody_between),
+        cmocka_unit_test(test_ex69_oldest_first_and_nobody_between),
         cmocka_unit_test(test_ex66_who_leaves_gives_back),
         cmocka_unit_test(test_ex78_nobody_polls),
     };
