@@ -3,7 +3,7 @@ import dataclasses
 import time
 
 from measure import Background, Failure, cpu_seconds, resident_bytes, wait_quiet, wake_ups
-from node_pair import NodePair
+from node_pair import JOBS, NodePair
 from peers import MESH_PEERS, Floor, prepared
 from report import Report, Runs
 
@@ -47,6 +47,12 @@ def note_rows(transport, quick):
 def fan_row(transport):
     ours = tuple((f"zlink {wait}", {"wait": wait, "outstanding": 16, "spots": 64}) for wait in ("yield", "then"))
     return Row(f"mesh.request.64B.{transport}.64x16", "fan", transport == "tls", 16, 64, ours=ours)
+
+
+def default_row(transport):
+    """With the limits that a node has when its file says nothing."""
+    return Row(f"mesh.request.64B.{transport}.256.default_limits", "request_reply", transport == "tls", 256,
+               ours=(("zlink yield", {"wait": "yield", "outstanding": 256}),))
 
 
 def rows_of(transport, quick):
@@ -112,7 +118,8 @@ class Mesh:
 
     def _transport(self, transport, peers):
         with NodePair(self.build, self.folder, transport) as pair:
-            print(f"{transport}: nodes a and b are linked, cipher {pair.cipher()}", flush=True)
+            print(f"{transport}: nodes a and b are linked, cipher {pair.cipher()}, max_queued_application_jobs {JOBS}",
+                  flush=True)
             measure_idle(self.report, pair, 2 if self.quick else 10)
             rows = [row for row in rows_of(transport, self.quick) if self.options.rows.search(row.name)]
             all_runs = [Runs(row.name, row.unit, [name for name, _ in row.ours]) for row in rows]
@@ -122,6 +129,14 @@ class Mesh:
                 print(f"{transport}: round {number + 1} of {self.options.rounds}", flush=True)
             loaded = max(resident_bytes(pair.pid(name)) for name in ("a", "b"))
             self.report.facts[f"resident_after_load.{transport}"] = loaded
+        row = default_row(transport)
+        if not self.quick and self.options.rows.search(row.name):
+            runs = Runs(row.name, row.unit, [name for name, _ in row.ours])
+            with NodePair(self.build, self.folder, transport, jobs=0) as pair:
+                for _ in range(self.options.rounds):
+                    self._round(runs, row, pair, peers)
+            rows.append(row)
+            all_runs.append(runs)
         return rows, all_runs
 
     def _judge(self, rows, all_runs, peers):

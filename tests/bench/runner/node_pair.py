@@ -32,11 +32,14 @@ def percentile_us(histogram, part):
     return None
 
 
-class NodePair:
-    """transport: "tls" or "plain"."""
+JOBS = 4096
 
-    def __init__(self, build, folder, transport):
-        self.build, self.transport = build, transport
+
+class NodePair:
+    """transport: "tls" or "plain". jobs: max_queued_application_jobs of both nodes; 0: the default."""
+
+    def __init__(self, build, folder, transport, jobs=JOBS):
+        self.build, self.transport, self.jobs = build, transport, jobs
         self.folder = os.path.join(folder, f"nodes-{transport}")
         self.certificates = os.path.join(self.folder, "certs")
         self.nodes = {}
@@ -87,6 +90,9 @@ class NodePair:
             "mesh": MESH, "name": name, "listen": "127.0.0.1:0", "control": os.path.join(self.folder, f"{name}.sock"),
             "modules": [os.path.join(self.build, "tests", "bench", f"{module}.so")], "log": {"level": "warn"}, **more,
         }
+        if self.jobs:
+            # One Spot has room for all of them, or its one-way messages would be dropped.
+            config["limits"] = {"max_queued_application_jobs": str(self.jobs), "application_messages": str(2 * self.jobs)}
         if self.transport == "tls":
             config["tls"] = {"ca": "certs/ca.pem", "certificate": f"certs/{name}.pem", "key": f"certs/{name}.key"}
         else:
