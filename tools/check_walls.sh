@@ -112,8 +112,15 @@ ic2_no_payload_for_the_spot_queue() {
     complain 'IC-2: the cost of an Actor turn' 'exec/serial_execution_queue.c does not say that it is the fixed one'
 }
 
+# TR-96: an error says what happened, and not whether to try again: no public header has a word for that.
+tr96_no_retry_hint() {
+  complain 'TR-96: a hint to try again in a public header' \
+    "$(grep -rniE --include='*.h' 'zlink_[a-z_]*(retry|retriable|transient)' include || true)"
+}
+
 ex1_nobody_names_a_queue
 ic1_only_coordinators_hold_queues
 ic2_no_payload_for_the_spot_queue
+tr96_no_retry_hint
 
 exit "$failed"

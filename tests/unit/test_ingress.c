@@ -251,9 +251,9 @@ static unsigned probe_is_answered(int completion, uint64_t id)
     }
 }
 
-/* EX-36, EX-66: with every worker in a busy loop and every permit in use, for more than the liveness bound on the clock,
- * links live (probes are answered, and the node's own are sent), a newcomer is admitted, and a reply to a request that
- * this node has made is taken. */
+/* EX-36, EX-66: with every worker in a busy loop and every permit in use, for more than the liveness bound on the
+ * clock, links live (probes are answered, and the node's own are sent), a newcomer is admitted, and a reply to a
+ * request that this node has made is taken. */
 static void test_ex36_ex66_all_workers_are_busy(void **state)
 {
     raw_link_t newcomer;
@@ -292,8 +292,8 @@ static void test_ex36_ex66_all_workers_are_busy(void **state)
     door_close(&door);
 }
 
-/* EX-69, EX-68: who has taken all permits with calls that wait keeps nobody else from the next one: the permit that comes
- * back goes to whoever has waited longest, in turn. */
+/* EX-69, EX-68: who has taken all permits with calls that wait keeps nobody else from the next one: the permit that
+ * comes back goes to whoever has waited longest, in turn. */
 static void test_ex68_ex69_peers_take_turns(void **state)
 {
     enum { EACH = 20 };
@@ -332,9 +332,9 @@ static void test_ex68_ex69_peers_take_turns(void **state)
     door_close(&door);
 }
 
-/* TR-65, EX-70: whatever ends a call before its handler gives its permit back: a payload that is no message of that name, a
- * handler that is not there, a connection that breaks off. */
-static void test_tr65_ex70_what_is_malformed_gives_its_permit_back(void **state)
+/* TR-65, EX-70, EX-82: whatever ends a call before its handler gives its permit back: a payload that is no message of
+ * that name, a handler that is not there, a connection that breaks off. */
+static void test_tr65_ex70_ex82_what_is_malformed_gives_its_permit_back(void **state)
 {
     raw_link_t broken;
     door_t door;
@@ -385,6 +385,78 @@ static void test_tr65_ex70_what_is_malformed_gives_its_permit_back(void **state)
     door_close(&door);
 }
 
+static void send_cancel(door_t *door, uint64_t route)
+{
+    raw_send(door->peer.application, (zlink_frame_prefix_t){.kind = ZLINK_FRAME_CANCEL, .reply_route_id = route}, NULL,
+             0, NULL, 0);
+}
+
+static void send_large(door_t *door, uint64_t route, const char *id, const char *packet)
+{
+    static uint8_t payload[60000];
+    zlink_wire_call_t names = {.target = {.kind = ZLINK_TARGET_INSTANCE_SPOT, .name = "plain"}};
+    uint8_t envelope[ZLINK_WIRE_SMALL_ENVELOPE_MAX];
+    size_t size = 0;
+
+    snprintf(names.target.spot_id, sizeof(names.target.spot_id), "%s", id);
+    snprintf(names.packet, sizeof(names.packet), "%s", packet);
+    /* A field that no handler knows, to be skipped: number 15, with the rest as its bytes. */
+    payload[0] = 0x7a;
+    payload[1] = 0x80 | ((sizeof(payload) - 4) & 0x7f);
+    payload[2] = 0x80 | ((sizeof(payload) - 4) >> 7 & 0x7f);
+    payload[3] = (sizeof(payload) - 4) >> 14;
+    assert_int_equal(zlink_wire_call_encode(&names, envelope, sizeof(envelope), &size), ZLINK_OK);
+    raw_send(door->peer.application,
+             (zlink_frame_prefix_t){.kind = ZLINK_FRAME_REQUEST, .reply_route_id = route, .deadline_ms = 30000},
+             envelope, size, payload, sizeof(payload));
+}
+
+static void nothing_lives(door_t *door, uint32_t but)
+{
+    const time_t until = time(NULL) + FIXTURE_PATIENCE_S;
+
+    while (atomic_load(&door->host.host->live) != but) {
+        assert_true(time(NULL) < until);
+        sched_yield();
+    }
+}
+
+/* EX-80: a payload lives as long as its invocation and no longer, whatever becomes of that: its handler ends or fails,
+ * it finds no handler or no room, it is cancelled in the queue, or its time is over there. (That it is freed once, and
+ * not read afterwards, the sanitizers see.) */
+static void test_ex80_a_payload_is_let_go_of_once(void **state)
+{
+    door_t door;
+
+    (void)state;
+    memset(&door, 0, sizeof(door));
+    host_init(&door.host, 2);
+    door.host.options.policy.application_message_capacity = 3;
+    door_open(&door);
+    send_large(&door, 1, "b", "tests.host.RunReq");
+    raw_expect_call(door.peer.completion, ZLINK_FRAME_REPLY, &frame);
+    send_request(&door, 3, "plain", "b", script_fail);
+    answered_error(&door, 3, ZLINK_DATA_LOST);
+    send_large(&door, 2, "b", "tests.host.Unheard");
+    answered_error(&door, 2, ZLINK_NOT_FOUND);
+    nothing_lives(&door, 0);
+    away_set(&door.host, AWAY_HOLDS, ZLINK_OK);
+    send_request(&door, 10, "plain", "a", script_hold);
+    host_wait_for(&door.host.away.submitted, 1);
+    send_large(&door, 11, "a", "tests.host.RunReq");
+    send_large(&door, 12, "a", "tests.host.RunReq");
+    send_large(&door, 13, "a", "tests.host.RunReq"); /* one too many */
+    answered_error(&door, 13, ZLINK_UNAVAILABLE);
+    nothing_lives(&door, 3);
+    send_cancel(&door, 11);
+    zlink_reactor_call(door.reactor, fixture_nothing, NULL);
+    zlink_exec_fixture_advance(&door.host.exec, 29000); /* 12 has a second left, and waits longer */
+    zlink_exec_fixture_advance(&door.host.exec, 2000);
+    away_set(&door.host, AWAY_ANSWERS, ZLINK_OK);
+    nothing_lives(&door, 0);
+    door_close(&door);
+}
+
 /* EX-55: a full queue of this node is the peer's Unavailable. */
 static void test_ex55_a_full_lane_is_unavailable_for_a_peer(void **state)
 {
@@ -429,12 +501,6 @@ static void test_ex55_no_room_for_a_spot_is_told_to_a_peer(void **state)
     send_request(&door, 3, "plain", "a", script_count);
     answered_value(&door, 3, 2);
     door_close(&door);
-}
-
-static void send_cancel(door_t *door, uint64_t route)
-{
-    raw_send(door->peer.application, (zlink_frame_prefix_t){.kind = ZLINK_FRAME_CANCEL, .reply_route_id = route}, NULL,
-             0, NULL, 0);
 }
 
 /* EX-57, EX-59: a peer that cancels takes back what is still queued: its handler never runs, nothing is answered, and
@@ -682,7 +748,8 @@ int main(void)
         cmocka_unit_test(test_work_from_peers_waits_for_permits),
         cmocka_unit_test(test_ex36_ex66_all_workers_are_busy),
         cmocka_unit_test(test_ex68_ex69_peers_take_turns),
-        cmocka_unit_test(test_tr65_ex70_what_is_malformed_gives_its_permit_back),
+        cmocka_unit_test(test_tr65_ex70_ex82_what_is_malformed_gives_its_permit_back),
+        cmocka_unit_test(test_ex80_a_payload_is_let_go_of_once),
         cmocka_unit_test(test_ex55_a_full_lane_is_unavailable_for_a_peer),
         cmocka_unit_test(test_ex55_no_room_for_a_spot_is_told_to_a_peer),
         cmocka_unit_test(test_ex57_ex59_a_peer_cancels),

@@ -185,8 +185,9 @@ static void test_the_limit_of_pending_calls(void **state)
     pair_stop(&pair);
 }
 
-/* EX-48: a call whose time is over has ended; the answer that comes later finds nobody and harms nothing. */
-static void test_ex48_timeout_then_late_answer(void **state)
+/* EX-48, EX-50: a call whose time is over has ended and is not sent again; the answer that comes later finds nobody and
+ * harms nothing. */
+static void test_ex48_ex50_timeout_then_late_answer(void **state)
 {
     pair_t pair;
     test_call_t call;
@@ -255,8 +256,9 @@ static void test_a_frame_that_waits_is_brought_again(void **state)
 
 /* ---- the end of a link ---- */
 
-/* EX-48: what waits for a lost peer ends with Unavailable, each call once; the dialer links again. */
-static void test_ex48_link_loss_ends_calls_once(void **state)
+/* EX-48, EX-50: what waits for a lost peer ends with Unavailable, each call once; the dialer links again, and nothing
+ * of it is sent again. */
+static void test_ex48_ex50_link_loss_ends_calls_once(void **state)
 {
     enum { CALLS = 20 };
     pair_t pair;
@@ -281,6 +283,7 @@ static void test_ex48_link_loss_ends_calls_once(void **state)
     atomic_store(&pair.server.habit, NODE_ECHOES);
     assert_int_equal(node_ask(&pair.caller, "prices", "again"), ZLINK_OK);
     assert_int_equal(node_look(&pair.caller).pending, 0);
+    assert_int_equal(atomic_load(&pair.server.requests), CALLS + 1); /* the one that was asked anew behind them */
     for (size_t i = 0; i < CALLS; i++)
         test_call_release(&calls[i]);
     pair_stop(&pair);
@@ -341,7 +344,8 @@ static void test_a_peer_that_starts_anew_is_linked_anew(void **state)
 
 /* ---- who dials whom ---- */
 
-static void test_two_nodes_that_dial_each_other_keep_one_link(void **state)
+/* TR-9, TR-10: where two nodes dial each other one link stays, the one that the smaller node id has dialled. */
+static void test_tr9_tr10_two_nodes_that_dial_each_other_keep_one_link(void **state)
 {
     static const char *const channels[] = {"here"};
 
@@ -493,12 +497,12 @@ int main(void)
         cmocka_unit_test(test_tr31_tr32_not_found_and_unavailable),
         cmocka_unit_test(test_large_messages_and_the_peers_limit),
         cmocka_unit_test(test_the_limit_of_pending_calls),
-        cmocka_unit_test(test_ex48_timeout_then_late_answer),
+        cmocka_unit_test(test_ex48_ex50_timeout_then_late_answer),
         cmocka_unit_test(test_a_frame_that_waits_is_brought_again),
-        cmocka_unit_test(test_ex48_link_loss_ends_calls_once),
+        cmocka_unit_test(test_ex48_ex50_link_loss_ends_calls_once),
         cmocka_unit_test(test_ex48_close_ends_calls_with_shutting_down),
         cmocka_unit_test(test_a_peer_that_starts_anew_is_linked_anew),
-        cmocka_unit_test(test_two_nodes_that_dial_each_other_keep_one_link),
+        cmocka_unit_test(test_tr9_tr10_two_nodes_that_dial_each_other_keep_one_link),
         cmocka_unit_test(test_a_node_that_dials_itself_gives_up),
         cmocka_unit_test(test_another_mesh_is_refused),
         cmocka_unit_test(test_members_take_turns_and_a_draining_one_gets_nothing_new),

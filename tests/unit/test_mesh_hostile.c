@@ -131,7 +131,8 @@ static void test_a_hello_that_does_not_fit_is_told_why(void **state)
     node_stop(&node);
 }
 
-static void test_a_second_connection_belongs_to_its_link(void **state)
+/* TR-16: a connection that names no lane that there is, or the second of no link, or a third, is turned away. */
+static void test_tr16_a_second_connection_belongs_to_its_link(void **state)
 {
     zlink_wire_hello_t hello;
     node_t node;
@@ -148,6 +149,17 @@ static void test_a_second_connection_belongs_to_its_link(void **state)
     hello = raw_hello("raw" RAW_UUID, ZLINK_CONNECTION_COMPLETION, 9);
     hello.generation++;
     rejected(&node, &hello, ZLINK_REJECT_STALE_GENERATION);
+    int strange = raw_connect(node.address); /* lane 2, which no encoder of ours would write */
+    uint8_t envelope[4096];
+    size_t size = 0;
+    hello = raw_hello("raw" RAW_UUID, ZLINK_CONNECTION_COMPLETION, 9);
+    assert_int_equal(zlink_wire_hello_encode(&hello, envelope, sizeof(envelope), &size), ZLINK_OK);
+    static const uint8_t lane[] = {0x25, 1, 0, 0, 0}; /* field 4, fixed32 */
+    uint8_t *at = memmem(envelope, size, lane, sizeof(lane));
+    assert_non_null(at);
+    at[1] = 2;
+    raw_send(strange, (zlink_frame_prefix_t){.kind = ZLINK_FRAME_HELLO}, envelope, size, NULL, 0);
+    raw_expect_reject(strange, ZLINK_REJECT_INVALID_DESCRIPTOR);
     assert_int_equal(atomic_load(&node.ready), 0);
 
     int completion = raw_connect(node.address);
@@ -350,6 +362,39 @@ static void test_ex48_answers_of_the_wrong_peer(void **state)
     node_stop(&node);
 }
 
+/* EX-49: a reply that belongs to an earlier life's link reaches nobody: neither the call that has ended with that link
+ * nor the next one to a target of the same name. */
+static void test_ex49_a_reply_from_an_earlier_life(void **state)
+{
+    test_call_t calls[2];
+    uint64_t routes[2];
+    node_t node;
+
+    (void)state;
+    start(&node);
+    raw_link_t link = join(&node, "raw" RAW_UUID, 9);
+    for (size_t life = 0; life < 2; life++) {
+        test_call_init(&calls[life], &node, "raw", "the same");
+        test_call_submit(&calls[life]);
+        raw_expect_call(link.application, ZLINK_FRAME_REQUEST, &frame);
+        routes[life] = frame.prefix.reply_route_id;
+        if (life == 1)
+            break;
+        raw_leave(&link);
+        assert_int_equal(test_call_wait(&calls[0]), ZLINK_UNAVAILABLE);
+        node_wait_links(&node, 0);
+        link = join(&node, "raw" RAW_UUID, 10);
+    }
+    assert_int_not_equal(routes[0], routes[1]);
+    raw_error(link.completion, routes[0], ZLINK_DATA_LOST);
+    raw_error(link.completion, routes[1], ZLINK_REJECTED);
+    assert_int_equal(test_call_wait(&calls[1]), ZLINK_REJECTED);
+    for (size_t life = 0; life < 2; life++)
+        test_call_release(&calls[life]);
+    raw_leave(&link);
+    node_stop(&node);
+}
+
 static void test_a_second_link_of_the_same_peer_replaces_the_first(void **state)
 {
     node_t node;
@@ -492,12 +537,13 @@ int main(void)
         cmocka_unit_test(test_a_link_without_its_second_connection_is_not_kept),
         cmocka_unit_test(test_tr15_nothing_is_taken_before_admission),
         cmocka_unit_test(test_a_hello_that_does_not_fit_is_told_why),
-        cmocka_unit_test(test_a_second_connection_belongs_to_its_link),
+        cmocka_unit_test(test_tr16_a_second_connection_belongs_to_its_link),
         cmocka_unit_test(test_frames_in_the_wrong_place_end_the_link),
         cmocka_unit_test(test_wrong_numbers_for_names_end_the_link),
         cmocka_unit_test(test_wrong_announcements_end_the_link),
         cmocka_unit_test(test_a_raw_peer_that_keeps_the_rules_is_answered),
         cmocka_unit_test(test_ex48_answers_of_the_wrong_peer),
+        cmocka_unit_test(test_ex49_a_reply_from_an_earlier_life),
         cmocka_unit_test(test_a_second_link_of_the_same_peer_replaces_the_first),
         cmocka_unit_test(test_tr27_tr32_updates_that_are_taken),
         cmocka_unit_test(test_tr27_updates_that_end_the_link),

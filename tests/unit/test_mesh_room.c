@@ -86,6 +86,28 @@ static void other_work_goes_on(crowd_t *crowd)
     assert_int_equal(frame.prefix.reply_route_id, 4711);
 }
 
+/* EX-52: replies to a peer of the mesh never wait: with nothing left of the mark, and a peer that reads none of them,
+ * each is handed over at once, beyond the mark. */
+static void test_ex52_replies_never_wait(void **state)
+{
+    enum { REPLIES = 64 };
+    crowd_t crowd;
+
+    (void)state;
+    crowd_start(&crowd, 0);
+    static char text[PAYLOAD_BYTES / 2];
+    memset(text, 'x', sizeof(text) - 1);
+    for (uint64_t route = 1; route <= REPLIES; route++)
+        raw_request(crowd.slow.application, route, text);
+    fixture_wait_for(&crowd.node.requests, REPLIES); /* all answered, a megabyte, with a mark of 4 KiB */
+    assert_int_equal(node_look(&crowd.node).waiting, 0);
+    for (uint64_t route = 1; route <= REPLIES; route++) {
+        raw_expect_call(crowd.slow.completion, ZLINK_FRAME_REPLY, &frame);
+        assert_int_equal(frame.prefix.reply_route_id, route);
+    }
+    crowd_stop(&crowd);
+}
+
 /* TR-62, EX-42: a one-way message that finds no room ends with DeadlineExceeded at its time, not before; what was
  * taken arrives once, and other work goes on meanwhile. */
 static void test_tr62_ex42_no_room_until_the_time_is_over(void **state)
@@ -237,6 +259,7 @@ static void test_a_write_without_memory_does_not_hold_up_the_link(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ex52_replies_never_wait),
         cmocka_unit_test(test_tr62_ex42_no_room_until_the_time_is_over),
         cmocka_unit_test(test_ex42_room_comes_back),
         cmocka_unit_test(test_ex43_no_place_to_wait),

@@ -6,8 +6,8 @@
 
 #include "base/refusal.h"
 
-/* EX-56: success is 0, and every published kind is its published number plus one, under its published name. */
-static void test_ex56_status_numbers_and_names(void **state)
+/* EX-56, TR-96: success is 0, and every published kind is its published number plus one, under its published name. */
+static void test_ex56_tr96_status_numbers_and_names(void **state)
 {
     static const char *const published[] = {
         "NotFound",         "AlreadyExists",    "TypeMismatch",     "NotConfigured", "Rejected",
@@ -49,7 +49,7 @@ static void test_a_refusal_is_one_printable_line(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ex56_status_numbers_and_names),
+        cmocka_unit_test(test_ex56_tr96_status_numbers_and_names),
         cmocka_unit_test(test_a_number_outside_is_unknown),
         cmocka_unit_test(test_a_refusal_is_one_printable_line),
     };

@@ -390,6 +390,43 @@ static void test_ex21_continuations_run_on_the_turn(void **state)
     assert_string_equal(spot.notes, "c12oco12");
 }
 
+static zlink_wait_t *target;
+
+/* Completes another handler's wait from its own turn. */
+static zlink_status_t completing_handler(zlink_turn_t *turn)
+{
+    call_t *call = call_of(turn);
+
+    note(call->spot, '<');
+    zlink_wait_complete(target, ZLINK_OK);
+    note(call->spot, '>');
+    return ZLINK_OK;
+}
+
+/* EX-51: whoever completes a wait never runs what follows it: not a thread outside, nor a turn on the same worker. */
+static void test_ex51_what_follows_runs_in_a_turn_of_its_own(void **state)
+{
+    spot_t spot;
+    call_t call;
+    call_t other;
+
+    (void)state;
+    spot_open(&spot, 1, 1);
+    make(&call, &spot, 'c', ZLINK_WAIT_YIELD, then_handler);
+    make(&other, &spot, 'o', ZLINK_WAIT_YIELD, completing_handler);
+    execute(&call);
+    zlink_test_wait(&call.submitted);
+    target = &call.wait;
+    execute(&other);
+    zlink_test_wait(&other.ended_once);
+    zlink_test_wait(&call.submitted); /* the first part has run, and checked that it is on a turn */
+    assert_null(zlink_turn_current());
+    zlink_wait_complete(&call.wait, ZLINK_OK); /* from here: the second part runs on a worker */
+    zlink_test_wait(&call.ended_once);
+    spot_close(&spot);
+    assert_string_equal(spot.notes, "c<>12");
+}
+
 /* A handler that prepared a continuation and then failed ends only when the call has ended, without the continuation.
  */
 static void test_a_failed_handler_waits_for_its_open_continuation(void **state)
@@ -632,6 +669,7 @@ int main(void)
         cmocka_unit_test(test_stacks_are_bounded),
         cmocka_unit_test(test_an_abandoned_wait_gives_its_stack_back),
         cmocka_unit_test(test_ex21_continuations_run_on_the_turn),
+        cmocka_unit_test(test_ex51_what_follows_runs_in_a_turn_of_its_own),
         cmocka_unit_test(test_a_failed_handler_waits_for_its_open_continuation),
         cmocka_unit_test(test_a_sealed_owner_refuses_to_wait),
         cmocka_unit_test(test_ex19_many_waits_lose_no_update),
