@@ -12,5 +12,7 @@ int zlink_ctl_call(int argc, char **argv);
 int zlink_ctl_send(int argc, char **argv);
 int zlink_ctl_status(int argc, char **argv);
 int zlink_ctl_weight(int argc, char **argv);
+int zlink_ctl_watch(int argc, char **argv);
+int zlink_ctl_stop(int argc, char **argv);
 
 #endif

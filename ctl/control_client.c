@@ -68,3 +68,33 @@ failed:
     close(fd);
     return NULL;
 }
+
+bool zlink_control_listen(const char *path, const char *command, bool (*take)(void *context, const char *line),
+                          void *context)
+{
+    static const struct timeval forever = {0};
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t length;
+    int fd = connect_to(path);
+    if (fd < 0)
+        return false;
+    FILE *file = fdopen(fd, "r+");
+    if (!file || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &forever, sizeof(forever)) != 0 ||
+        write(fd, command, strlen(command)) != (ssize_t)strlen(command)) {
+        fprintf(stderr, "zlinkctl: %s: the node did not answer: %s\n", path, strerror(errno));
+        if (file)
+            fclose(file);
+        else
+            close(fd);
+        return false;
+    }
+    while ((length = getline(&line, &room, file)) > 0) {
+        line[strcspn(line, "\n")] = '\0';
+        if (!take(context, line))
+            break;
+    }
+    free(line);
+    fclose(file);
+    return true;
+}

@@ -23,6 +23,8 @@ static const struct {
     {"send", zlink_ctl_send, "send one-way messages to a channel or a Spot"},
     {"status", zlink_ctl_status, "ask a node on this machine how it is"},
     {"weight", zlink_ctl_weight, "change what a node on this machine weighs in a channel"},
+    {"watch", zlink_ctl_watch, "see what happens to a node on this machine"},
+    {"stop", zlink_ctl_stop, "stop a node on this machine in order"},
 };
 
 static int usage(FILE *stream, int code)

@@ -30,6 +30,12 @@ zlink_status_t zlink_channel_serial_executor_execute_channel(zlink_channel_seria
     return zlink_serial_execution_queue_enqueue_with_payload_bytes(&executor->queue, &turn->item, payload_bytes);
 }
 
+zlink_status_t zlink_channel_serial_executor_await_room(zlink_channel_serial_executor_t *executor,
+                                                        zlink_room_waiter_t *waiter)
+{
+    return zlink_serial_execution_queue_await_room(&executor->queue, waiter);
+}
+
 zlink_status_t zlink_channel_serial_executor_execute_lifecycle(zlink_channel_serial_executor_t *executor,
                                                                zlink_turn_t *turn)
 {

@@ -37,6 +37,11 @@ zlink_status_t zlink_channel_serial_executor_init(zlink_channel_serial_executor_
 zlink_status_t zlink_channel_serial_executor_execute_channel(zlink_channel_serial_executor_t *executor,
                                                              zlink_turn_t *turn, uint64_t payload_bytes);
 
+/* After execute_channel was ZLINK_CAPACITY_EXCEEDED because its lane is full: see exec/room_line.h. Who waits counts as
+ * work of the channel: it is closed only after he has left. */
+zlink_status_t zlink_channel_serial_executor_await_room(zlink_channel_serial_executor_t *executor,
+                                                        zlink_room_waiter_t *waiter);
+
 /* Start and end callbacks: overtake queued handler work. The executor must stay until the call returns. */
 zlink_status_t zlink_channel_serial_executor_execute_lifecycle(zlink_channel_serial_executor_t *executor,
                                                                zlink_turn_t *turn);

@@ -238,6 +238,16 @@ zlink_status_t zlink_serial_execution_queue_enqueue_barrier_next(zlink_serial_ex
     return ZLINK_OK;
 }
 
+/* ---- waiting for room ---- */
+
+zlink_status_t zlink_serial_execution_queue_await_room(zlink_serial_execution_queue_t *queue,
+                                                       zlink_room_waiter_t *waiter)
+{
+    assert(!queue->gate);
+    zlink_worker_pool_t *pool = atomic_load_explicit(&queue->home, memory_order_relaxed)->pool;
+    return zlink_room_line_enter(&pool->room, queue, waiter);
+}
+
 /* ---- going on ---- */
 
 void zlink_serial_execution_queue_resume(zlink_serial_execution_queue_t *queue, zlink_work_item_t *item)

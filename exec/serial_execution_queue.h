@@ -26,6 +26,7 @@
 #include <zlink/status.h>
 
 #include "exec/execution_lane_policy.h"
+#include "exec/room_line.h"
 #include "exec/work_item.h"
 #include "exec/worker_pool.h"
 
@@ -104,6 +105,11 @@ zlink_status_t zlink_serial_execution_queue_enqueue_with_payload_bytes(zlink_ser
                                                                        zlink_work_item_t *item, uint64_t payload_bytes);
 zlink_status_t zlink_serial_execution_queue_enqueue_lifecycle(zlink_serial_execution_queue_t *queue,
                                                               zlink_work_item_t *item);
+
+/* After one of the two was ZLINK_CAPACITY_EXCEEDED: `waiter` stands in line for room in the application lane of a queue
+ * that a worker drives. ZLINK_CAPACITY_EXCEEDED: no place in the line. See exec/room_line.h. */
+zlink_status_t zlink_serial_execution_queue_await_room(zlink_serial_execution_queue_t *queue,
+                                                       zlink_room_waiter_t *waiter);
 
 /* At the back of the application lane, however full it is: reserves nothing. ZLINK_SHUTTING_DOWN: it was closed. For
  * marks, whose number their owner limits. */

@@ -84,6 +84,13 @@ static uint64_t take_released(zlink_worker_t *worker, zlink_execution_lane_t lan
     return released;
 }
 
+/* Room of `queue`, which is only a name here, has come back: whoever waits for it is next. */
+static inline void room_came(zlink_worker_t *worker, const zlink_serial_execution_queue_t *queue)
+{
+    if (zlink_room_line_is_waited_in(&worker->pool->room))
+        zlink_room_line_serve(&worker->pool->room, queue);
+}
+
 static void give_back_lifecycle(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue)
 {
     uint64_t released = take_released(worker, ZLINK_LANE_LIFECYCLE);
@@ -94,8 +101,10 @@ static void give_back_lifecycle(zlink_worker_t *worker, zlink_serial_execution_q
 static void give_back(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue)
 {
     uint64_t released = take_released(worker, ZLINK_LANE_APPLICATION);
-    if (released)
+    if (released) {
         zlink_lane_word_give_back(&queue->application, released);
+        room_came(worker, queue);
+    }
     give_back_lifecycle(worker, queue);
 }
 
@@ -213,9 +222,12 @@ static void bring_in(zlink_worker_t *worker, zlink_serial_execution_queue_t *que
     list_append(&queue->application_last, zlink_lane_word_newest(taken.chain));
     if (taken.chain & ZLINK_CHAIN_ATTENTION)
         bring_in_lifecycle(worker, queue);
+    if (released)
+        room_came(worker, queue);
 }
 
-/* Many items have ended: gives their reservations back, and takes ahead what came meanwhile. */
+/* Many items have ended, or somebody waits for the room of each: gives their reservations back, and takes ahead what
+ * came meanwhile. */
 static void give_back_and_take(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue)
 {
     if (worker->turned_last || !queue->application_last) {
@@ -227,6 +239,7 @@ static void give_back_and_take(zlink_worker_t *worker, zlink_serial_execution_qu
     if (taken.chain & ZLINK_CHAIN_ATTENTION)
         bring_in_lifecycle(worker, queue);
     give_back_lifecycle(worker, queue);
+    room_came(worker, queue);
 }
 
 /* ---- quiescence ---- */
@@ -384,10 +397,11 @@ static bool let_go(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue
 static bool end_slice(zlink_worker_t *worker, zlink_serial_execution_queue_t *queue)
 {
     give_back_lifecycle(worker, queue);
-    if (!let_go(worker, queue, take_released(worker, ZLINK_LANE_APPLICATION)))
-        return false;
-    worker->driving = NULL;
-    return true;
+    bool gone = let_go(worker, queue, take_released(worker, ZLINK_LANE_APPLICATION));
+    if (gone)
+        worker->driving = NULL;
+    room_came(worker, queue);
+    return gone;
 }
 
 static bool has_work(const zlink_serial_execution_queue_t *queue)
@@ -521,8 +535,10 @@ static void end_claim(zlink_worker_t *worker, zlink_serial_execution_queue_t *qu
         if (released)
             zlink_lane_word_give_back(&queue->application, released);
     } else if (let_go(worker, queue, released)) {
+        room_came(worker, queue);
         return;
     }
+    room_came(worker, queue);
     if (!stand_again(worker, queue))
         zlink_serial_execution_queue_post(queue);
 }
@@ -551,7 +567,7 @@ static void item_done(zlink_worker_t *worker, zlink_serial_execution_queue_t *qu
 {
     if (worker->item_lane != ZLINK_LANE_NONE) {
         worker->released[worker->item_lane] += worker->item_reserved;
-        if (++worker->released_items >= RELEASE_BATCH) {
+        if (++worker->released_items >= RELEASE_BATCH || zlink_room_line_is_waited_in(&worker->pool->room)) {
             worker->released_items = 0;
             give_back_and_take(worker, queue);
         }

@@ -380,6 +380,12 @@ zlink_status_t zlink_spot_serial_executor_execute_spot(zlink_spot_serial_executo
     return zlink_serial_execution_queue_enqueue_with_payload_bytes(&executor->queue, &turn->item, payload_bytes);
 }
 
+zlink_status_t zlink_spot_serial_executor_await_room(zlink_spot_serial_executor_t *executor,
+                                                     zlink_room_waiter_t *waiter)
+{
+    return zlink_serial_execution_queue_await_room(&executor->queue, waiter);
+}
+
 zlink_status_t zlink_spot_serial_executor_execute_actor(zlink_spot_serial_executor_t *executor, const char *actor_id,
                                                         zlink_turn_t *turn, uint64_t payload_bytes)
 {

@@ -88,6 +88,11 @@ zlink_status_t zlink_spot_serial_executor_set_limits(zlink_spot_serial_executor_
 zlink_status_t zlink_spot_serial_executor_execute_spot(zlink_spot_serial_executor_t *executor, zlink_turn_t *turn,
                                                        uint64_t payload_bytes);
 
+/* After execute_spot was ZLINK_CAPACITY_EXCEEDED because its lane is full: see exec/room_line.h. Who waits counts as
+ * work of the Spot: it is closed only after he has left. */
+zlink_status_t zlink_spot_serial_executor_await_room(zlink_spot_serial_executor_t *executor,
+                                                     zlink_room_waiter_t *waiter);
+
 /* Handler work of one Actor; id of 1..255 bytes. ZLINK_CAPACITY_EXCEEDED also: one Actor too many, or no memory.
  * ZLINK_INVALID_OPERATION: an Instance Spot, or no valid id. */
 zlink_status_t zlink_spot_serial_executor_execute_actor(zlink_spot_serial_executor_t *executor, const char *actor_id,

@@ -20,6 +20,7 @@
 #include "exec/coroutine.h"
 #include "exec/deadline_scheduler.h"
 #include "exec/ready_ring.h"
+#include "exec/room_line.h"
 #include "exec/serial_execution_queue.h"
 #include "exec/stack_pool.h"
 #include "exec/turn.h"
@@ -91,6 +92,7 @@ struct zlink_worker_pool {
     unsigned worker_count;
     unsigned workers_started;
     unsigned cores;
+    zlink_room_line_t room; /* its number is looked at where the fields above are */
     zlink_stack_pool_t stacks;
     _Atomic uint32_t next_home;
     char padding[ZLINK_CACHE_LINE_BYTES];

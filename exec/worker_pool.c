@@ -113,10 +113,12 @@ zlink_status_t zlink_worker_pool_create(const zlink_worker_pool_options_t *optio
     pool->scheduler = options->scheduler;
     pool->worker_count = workers;
     pool->cores = cores;
+    zlink_room_line_init(&pool->room);
     zlink_deadline_scheduler_init(&pool->deadlines, pool->clock, zlink_worker_attend, pool);
     status = zlink_stack_pool_init(&pool->stacks, options->stack_bytes, options->stacks_max, why);
     if (status != ZLINK_OK) {
         zlink_deadline_scheduler_destroy(&pool->deadlines);
+        zlink_room_line_destroy(&pool->room);
         zlink_free(pool);
         return status;
     }
@@ -163,6 +165,7 @@ void zlink_worker_pool_destroy(zlink_worker_pool_t *pool)
     assert(atomic_load_explicit(&pool->stacks.live, memory_order_relaxed) == 0 && "a handler still waits");
     zlink_stack_pool_destroy(&pool->stacks);
     zlink_deadline_scheduler_destroy(&pool->deadlines);
+    zlink_room_line_destroy(&pool->room);
     zlink_free(pool);
 }
 

@@ -79,11 +79,11 @@ static zlink_status_t connection_send_large(zlink_frame_connection_t *connection
                                             zlink_output_hold_t *hold, bool forced)
 {
     const size_t size = frame->slices[0].size + frame->slices[1].size + frame->slices[2].size;
-    zlink_status_t status =
-        zlink_stream_admit(connection->stream, connection->transfers.unsent_bytes + size, forced || hold != NULL);
+    const bool oversize = !forced && zlink_stream_is_oversize(connection->stream, size);
+    zlink_status_t status = zlink_stream_admit(connection->stream, size, forced);
 
     return status == ZLINK_OK
-               ? zlink_frame_transfers_begin(&connection->transfers, frame->slices, &frame->slices[2], hold)
+               ? zlink_frame_transfers_begin(&connection->transfers, frame->slices, &frame->slices[2], hold, oversize)
                : status;
 }
 
@@ -135,8 +135,7 @@ void zlink_frame_connection_abandon(zlink_frame_connection_t *connection, const 
 
 bool zlink_frame_connection_has_room(zlink_frame_connection_t *connection)
 {
-    return zlink_stream_admit(connection->stream, connection->transfers.unsent_bytes + ZLINK_FRAME_PREFIX_BYTES,
-                              false) == ZLINK_OK;
+    return zlink_stream_admit(connection->stream, ZLINK_FRAME_PREFIX_BYTES, false) == ZLINK_OK;
 }
 
 /* ---- liveness ---- */

@@ -72,7 +72,7 @@ zlink_status_t zlink_frame_connection_send(zlink_frame_connection_t *connection,
                                            const void *envelope, uint32_t envelope_bytes, const void *payload,
                                            uint32_t payload_bytes);
 /* The same, but a large payload may be sent from where it lies: see zlink_stream_write_held. One that goes in CHUNKs
- * is: then this is not bounded by the output limit, but by what the caller has in hold. */
+ * is, and counts against the output limit until its last chunk was handed to the stream. */
 zlink_status_t zlink_frame_connection_send_held(zlink_frame_connection_t *connection,
                                                 const zlink_frame_prefix_t *prefix, const void *envelope,
                                                 uint32_t envelope_bytes, const void *payload, uint32_t payload_bytes,

@@ -17,6 +17,7 @@ struct zlink_frame_transfer {
     size_t head_bytes;
     size_t bytes; /* head and payload */
     size_t sent;
+    bool oversize;
     unsigned holders;          /* this list, and every chunk that the stream sends from the payload */
     zlink_output_hold_t *hold; /* NULL: the payload is a copy */
     uint8_t head[];
@@ -83,6 +84,17 @@ void zlink_frame_transfers_init(zlink_frame_transfers_t *transfers, zlink_stream
     TAILQ_INIT(&transfers->finished);
 }
 
+/* So many bytes of the transfer were unsent, and now are so many. */
+static void transfers_owe(zlink_frame_transfers_t *transfers, const zlink_frame_transfer_t *transfer, size_t before,
+                          size_t now)
+{
+    size_t *bytes = transfer->oversize ? &transfers->oversize_bytes : &transfers->unsent_bytes;
+
+    assert(*bytes >= before);
+    *bytes = *bytes - before + now;
+    zlink_stream_owe(transfers->stream, transfers->unsent_bytes, transfers->oversize_bytes);
+}
+
 static size_t body_bytes_of(const zlink_frame_transfer_t *transfer)
 {
     return transfer->bytes - ZLINK_FRAME_PREFIX_BYTES;
@@ -107,7 +119,7 @@ static void transfers_close_one(zlink_frame_transfers_t *transfers, zlink_frame_
     TAILQ_REMOVE(&transfers->open, transfer, link);
     transfers->open_count--;
     transfers->open_bytes -= body_bytes_of(transfer);
-    transfers->unsent_bytes -= transfer->bytes - transfer->sent;
+    transfers_owe(transfers, transfer, transfer->bytes - transfer->sent, 0);
     TAILQ_INSERT_TAIL(&transfers->written, transfer, link);
     transfer_let_go(transfer);
 }
@@ -149,12 +161,13 @@ static zlink_status_t transfer_send_chunk(zlink_frame_transfers_t *transfers, zl
         {transfer->head + (transfer->head_bytes - head_left), head_part},
         {transfer->payload + (transfer->sent + head_part - transfer->head_bytes), part - head_part},
     };
+    transfers_owe(transfers, transfer, part, 0); /* before the stream counts it as written */
     status = chunk_write(transfers, transfer, slices);
-    if (status != ZLINK_OK)
-        return status;
-    transfer->sent += part;
-    transfers->unsent_bytes -= part;
-    return ZLINK_OK;
+    if (status == ZLINK_OK)
+        transfer->sent += part;
+    else
+        transfers_owe(transfers, transfer, 0, part);
+    return status;
 }
 
 /* One chunk of whoever has its turn; false: nothing was sent. */
@@ -183,7 +196,7 @@ void zlink_frame_transfers_pump(zlink_frame_transfers_t *transfers)
 }
 
 zlink_status_t zlink_frame_transfers_begin(zlink_frame_transfers_t *transfers, const zlink_slice_t head[2],
-                                           const zlink_slice_t *payload, zlink_output_hold_t *hold)
+                                           const zlink_slice_t *payload, zlink_output_hold_t *hold, bool oversize)
 {
     const size_t head_bytes = head[0].size + head[1].size;
     const size_t copied_bytes = hold == NULL ? payload->size : 0;
@@ -195,6 +208,7 @@ zlink_status_t zlink_frame_transfers_begin(zlink_frame_transfers_t *transfers, c
                                          .payload = payload->data,
                                          .head_bytes = head_bytes,
                                          .bytes = head_bytes + payload->size,
+                                         .oversize = oversize,
                                          .holders = 1,
                                          .hold = hold};
     memcpy(transfer->head, head[0].data, head[0].size);
@@ -205,7 +219,7 @@ zlink_status_t zlink_frame_transfers_begin(zlink_frame_transfers_t *transfers, c
         transfer->payload = transfer->head + head_bytes;
     }
     assert(body_bytes_of(transfer) > ZLINK_FRAME_WHOLE_BYTES_MAX);
-    transfers->unsent_bytes += transfer->bytes;
+    transfers_owe(transfers, transfer, 0, transfer->bytes);
     TAILQ_INSERT_TAIL(&transfers->queued, transfer, link);
     transfers_open_more(transfers);
     zlink_frame_transfers_pump(transfers);
@@ -231,7 +245,7 @@ void zlink_frame_transfers_abandon(zlink_frame_transfers_t *transfers, const zli
 
     if (transfer != NULL) {
         TAILQ_REMOVE(&transfers->queued, transfer, link);
-        transfers->unsent_bytes -= transfer->bytes;
+        transfers_owe(transfers, transfer, transfer->bytes, 0);
         TAILQ_INSERT_TAIL(&transfers->written, transfer, link);
         transfer_let_go(transfer);
         return;
@@ -275,5 +289,5 @@ void zlink_frame_transfers_close(zlink_frame_transfers_t *transfers)
     transfers_drop(&transfers->open, true);
     transfers_drop(&transfers->queued, true);
     transfers_drop(&transfers->written, false); /* only the stream holds them */
-    transfers->unsent_bytes = transfers->open_bytes = transfers->open_count = 0;
+    transfers->unsent_bytes = transfers->oversize_bytes = transfers->open_bytes = transfers->open_count = 0;
 }

@@ -35,7 +35,8 @@ typedef struct zlink_frame_transfers {
     struct zlink_frame_transfer_list finished; /* to be let go of */
     unsigned open_count;
     size_t open_bytes;       /* bodies of those that are open, whole */
-    size_t unsent_bytes;     /* of all of them: not handed to the stream yet */
+    size_t unsent_bytes;     /* of all of them: not handed to the stream yet; it is told of that … */
+    size_t oversize_bytes;   /* … and of what of it was larger than its limit, which is counted here instead */
     uint32_t max_body_bytes; /* what the peer takes: of one, and of all that are open */
     uint64_t last_id;
     zlink_tick_task_t finish;
@@ -44,9 +45,10 @@ typedef struct zlink_frame_transfers {
 void zlink_frame_transfers_init(zlink_frame_transfers_t *transfers, zlink_stream_t *stream);
 
 /* `head` is prefix and envelope of the frame, copied. `hold` NULL: the payload is copied, too; else it and the payload
- * are the transfer's until its release. ZLINK_CAPACITY_EXCEEDED without memory. Begins to send at once. */
+ * are the transfer's until its release. `oversize`: see zlink_stream_owe. ZLINK_CAPACITY_EXCEEDED without memory.
+ * Begins to send at once. */
 zlink_status_t zlink_frame_transfers_begin(zlink_frame_transfers_t *transfers, const zlink_slice_t head[2],
-                                           const zlink_slice_t *payload, zlink_output_hold_t *hold);
+                                           const zlink_slice_t *payload, zlink_output_hold_t *hold, bool oversize);
 
 /* The stream has room. */
 void zlink_frame_transfers_pump(zlink_frame_transfers_t *transfers);

@@ -18,7 +18,8 @@
 #define HANDSHAKE_TIMEOUT_MS      5000u
 #define LINGER_MS                 5000u
 #define TRIM_AFTER_MS             1000u
-#define RETRANSMIT_MAX_MS         5000
+#define RETRANSMIT_MAX_MS         15000
+#define UNHEARD_RETRANSMITS       4
 
 #ifndef TCP_RTO_MAX_MS
 #define TCP_RTO_MAX_MS 44 /* Linux 6.15 */
@@ -375,8 +376,9 @@ void zlink_stream_attach(zlink_stream_t *stream, int fd, const char *peer)
 
     /* We collect a tick's writes ourselves; the kernel must not wait for more. (Fails on a unix socket.) */
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    /* Where a network was slow or gone, TCP waits up to two minutes before it sends again what was lost: so long calls
-     * would hang although it is back. (Older kernels know no other wait.) */
+    /* Where a network was slow, TCP waits up to two minutes before it sends again what was lost: so long calls would
+     * hang although the network is well again. Not shorter than liveness, or a slow one would be filled with what is
+     * only late. (Older kernels know no other wait.) */
     (void)setsockopt(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, &retransmit_max_ms, sizeof(retransmit_max_ms));
     stream->fd = fd;
     snprintf(stream->peer, sizeof(stream->peer), "%s", peer);
@@ -451,6 +453,17 @@ const char *zlink_stream_cipher(const zlink_stream_t *stream)
 const char *zlink_stream_peer_address(const zlink_stream_t *stream)
 {
     return stream->peer;
+}
+
+bool zlink_stream_is_unheard(const zlink_stream_t *stream, uint32_t quiet_ms)
+{
+    struct tcp_info info = {0};
+    socklen_t size = sizeof(info);
+
+    if (stream->fd < 0 || getsockopt(stream->fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
+        return false;
+    /* On a slow network an acknowledgement may take long, but then TCP has not repeated itself so often. */
+    return info.tcpi_unacked > 0 && info.tcpi_retransmits >= UNHEARD_RETRANSMITS && info.tcpi_last_ack_recv >= quiet_ms;
 }
 
 zlink_reactor_t *zlink_stream_reactor(const zlink_stream_t *stream)

@@ -34,7 +34,7 @@ typedef struct zlink_stream_events {
     /* Answers how many bytes it consumed; the rest is kept and offered again together with more, or after
      * zlink_stream_resume_intake() or zlink_stream_offer_later(). `data` is valid during the call. */
     size_t (*bytes)(zlink_stream_t *stream, const uint8_t *data, size_t size);
-    /* Outbound fell to half of its limit after a write was refused. May be NULL. */
+    /* The charge fell to half of its limit, rounded up, after a write was refused. May be NULL. */
     void (*drained)(zlink_stream_t *stream);
     /* Outbound has come down to what zlink_stream_want_room() asked for. May be NULL. */
     void (*room)(zlink_stream_t *stream);
@@ -48,9 +48,11 @@ typedef struct zlink_stream_events {
 
 /* 0 means the default. */
 typedef struct zlink_stream_limits {
-    size_t output_bytes;      /* a write that would take the outbound bytes past it is refused; default 4 MiB */
+    size_t output_bytes;      /* a write that would take the charge past it is refused; default 4 MiB */
     size_t output_hard_bytes; /* the same for forced writes; past it the stream is aborted; default 64 MiB */
-    size_t input_bytes;       /* unconsumed bytes at which receiving stops; default 1 MiB */
+    size_t input_bytes;       /* unconsumed bytes at which receiving stops; default 1 MiB. What the reactor has received
+                                 by then, in its receive buffers, still comes */
+    size_t write_cost;        /* what each write is charged beside its bytes; default none */
 } zlink_stream_limits_t;
 
 typedef struct zlink_slice {
@@ -65,8 +67,9 @@ void zlink_stream_set_events(zlink_stream_t *stream, const zlink_stream_events_t
 void zlink_stream_set_context(zlink_stream_t *stream, void *context);
 void *zlink_stream_context(const zlink_stream_t *stream);
 
-/* Copies and queues the bytes, all or none. ZLINK_CAPACITY_EXCEEDED over the limit (then `drained` follows) or
- * without memory; ZLINK_INVALID_OPERATION before `opened`; ZLINK_UNAVAILABLE once it is closing. */
+/* Copies and queues the bytes, all or none. ZLINK_CAPACITY_EXCEEDED over the limit (then every write is refused until
+ * `drained` is due) or without memory; with nothing outbound one write may be larger than the limit.
+ * ZLINK_INVALID_OPERATION before `opened`; ZLINK_UNAVAILABLE once it is closing. */
 zlink_status_t zlink_stream_write(zlink_stream_t *stream, const void *data, size_t size);
 zlink_status_t zlink_stream_write_slices(zlink_stream_t *stream, const zlink_slice_t *slices, unsigned count);
 
@@ -93,6 +96,17 @@ zlink_status_t zlink_stream_write_slices_forced(zlink_stream_t *stream, const zl
 
 /* Bytes written that the kernel has not taken yet. */
 size_t zlink_stream_outbound_bytes(const zlink_stream_t *stream);
+
+/* What its user has admitted and will write later: charged as if it were written. Of `oversize_bytes`, of something
+ * that is larger than the limit and was admitted alone, half of the limit is charged at most, so that others pass it.
+ */
+void zlink_stream_owe(zlink_stream_t *stream, size_t bytes, size_t oversize_bytes);
+
+/* Outbound and owed bytes. */
+size_t zlink_stream_unsent_bytes(const zlink_stream_t *stream);
+
+/* Larger than the limit, so that it is only admitted alone? */
+bool zlink_stream_is_oversize(const zlink_stream_t *stream, size_t size);
 
 /* While paused, `bytes` is not called; receiving goes on up to the input limit, then TCP stalls the sender. */
 void zlink_stream_pause_intake(zlink_stream_t *stream);
@@ -134,6 +148,10 @@ const char *zlink_stream_cipher(const zlink_stream_t *stream);
 
 /* "10.0.0.7:5001", "[::1]:5001" or "unix:/path". Never NULL. */
 const char *zlink_stream_peer_address(const zlink_stream_t *stream);
+
+/* Has the peer's kernel acknowledged nothing for `quiet_ms`, although what is on its way to it was sent again and
+ * again? A peer that does not read is heard all the same. False where the kernel cannot tell, as of a unix socket. */
+bool zlink_stream_is_unheard(const zlink_stream_t *stream, uint32_t quiet_ms);
 
 zlink_reactor_t *zlink_stream_reactor(const zlink_stream_t *stream);
 

@@ -79,6 +79,11 @@ struct zlink_stream {
     zlink_output_queue_t sending;
     struct msghdr message; /* of a send in several pieces */
     struct iovec pieces[ZLINK_STREAM_PIECES_MAX];
+    size_t plain_cost;   /* of the writes that are in `plain` … */
+    size_t sending_cost; /* … and in `sending`: charged until that is empty */
+    size_t plain_forced; /* of the charge of `plain`: what was written without asking */
+    size_t owed_bytes;
+    size_t owed_oversize_bytes;
     bool send_armed;
     bool end_sealed;    /* close_notify was written */
     bool write_refused; /* `drained` is owed */

@@ -20,6 +20,42 @@ size_t zlink_stream_outbound_bytes(const zlink_stream_t *stream)
            zlink_output_queue_size(&stream->sending);
 }
 
+size_t zlink_stream_unsent_bytes(const zlink_stream_t *stream)
+{
+    return zlink_stream_outbound_bytes(stream) + stream->owed_bytes + stream->owed_oversize_bytes;
+}
+
+/* ---- the charge: what counts against the limit ---- */
+
+/* Where a full stream opens again. */
+static size_t low_mark(const zlink_stream_t *stream)
+{
+    return stream->limits.output_bytes - stream->limits.output_bytes / 2;
+}
+
+static size_t charged_bytes(const zlink_stream_t *stream)
+{
+    const size_t low = low_mark(stream);
+    const size_t oversize = stream->owed_oversize_bytes;
+
+    return zlink_stream_outbound_bytes(stream) + stream->plain_cost + stream->sending_cost + stream->owed_bytes +
+           (oversize < low ? oversize : low);
+}
+
+bool zlink_stream_is_oversize(const zlink_stream_t *stream, size_t size)
+{
+    return size + stream->limits.write_cost > stream->limits.output_bytes;
+}
+
+void zlink_stream_owe(zlink_stream_t *stream, size_t bytes, size_t oversize_bytes)
+{
+    assert(zlink_reactor_is_current(stream->reactor));
+    stream->owed_bytes = bytes;
+    stream->owed_oversize_bytes = oversize_bytes;
+    if (stream->write_refused)
+        zlink_stream_settle_later(stream);
+}
+
 /* ---- writing ---- */
 
 static zlink_status_t write_check(const zlink_stream_t *stream)
@@ -39,6 +75,7 @@ static zlink_status_t write_take(zlink_stream_t *stream, const zlink_slice_t *sl
         return ZLINK_CAPACITY_EXCEEDED;
     for (unsigned i = 0; i < count; i++)
         (void)zlink_byte_buffer_append(&stream->plain.copied, slices[i].data, slices[i].size);
+    stream->plain_cost += stream->limits.write_cost;
     zlink_stream_settle_later(stream);
     return ZLINK_OK;
 }
@@ -54,12 +91,16 @@ static size_t slices_size(const zlink_slice_t *slices, unsigned count)
 
 static zlink_status_t write_admit(zlink_stream_t *stream, size_t size)
 {
-    const size_t outbound = zlink_stream_outbound_bytes(stream);
-    /* One write that is larger than the limit may pass alone, or it could never be sent. */
-    const size_t limit = outbound == 0 ? stream->limits.output_hard_bytes : stream->limits.output_bytes;
+    const size_t charged = charged_bytes(stream);
+    /* One write that is larger than the limit may pass alone, or it could never be sent. What its user has said just
+     * before it, and of itself, does not stand in its way. */
+    const bool alone = charged == stream->plain_forced && zlink_stream_is_oversize(stream, size);
+    const size_t limit = alone ? stream->limits.output_hard_bytes : stream->limits.output_bytes;
+    /* Full once, it opens when it is half empty and not at each byte. */
+    const bool shut = stream->write_refused && charged > low_mark(stream);
     zlink_status_t status = write_check(stream);
 
-    if (status == ZLINK_OK && outbound + size > limit) {
+    if (status == ZLINK_OK && (shut || charged + size + stream->limits.write_cost > limit)) {
         stream->write_refused = true;
         status = ZLINK_CAPACITY_EXCEEDED;
     }
@@ -112,7 +153,7 @@ static zlink_status_t write_admit_forced(zlink_stream_t *stream, size_t size)
 {
     zlink_status_t status = write_check(stream);
 
-    if (status == ZLINK_OK && zlink_stream_outbound_bytes(stream) + size > stream->limits.output_hard_bytes) {
+    if (status == ZLINK_OK && zlink_stream_unsent_bytes(stream) + size > stream->limits.output_hard_bytes) {
         zlink_stream_abort(stream, ZLINK_CAPACITY_EXCEEDED, "the peer is too slow: the output limit is reached");
         status = ZLINK_CAPACITY_EXCEEDED;
     }
@@ -130,11 +171,12 @@ zlink_status_t zlink_stream_write_held_forced(zlink_stream_t *stream, const zlin
     zlink_status_t status;
 
     *held = false;
-    if (!write_may_hold(stream, &slices[count - 1]))
-        return zlink_stream_write_slices_forced(stream, slices, count);
     status = write_admit_forced(stream, slices_size(slices, count));
-    if (status == ZLINK_OK)
-        status = write_hold(stream, slices, count, hold);
+    if (status != ZLINK_OK)
+        return status;
+    if (!write_may_hold(stream, &slices[count - 1]))
+        return write_take(stream, slices, count, slices_size(slices, count));
+    status = write_hold(stream, slices, count, hold);
     *held = status == ZLINK_OK;
     return status;
 }
@@ -144,7 +186,11 @@ zlink_status_t zlink_stream_write_slices_forced(zlink_stream_t *stream, const zl
     const size_t size = slices_size(slices, count);
     zlink_status_t status = write_admit_forced(stream, size);
 
-    return status == ZLINK_OK ? write_take(stream, slices, count, size) : status;
+    if (status == ZLINK_OK)
+        status = write_take(stream, slices, count, size);
+    if (status == ZLINK_OK)
+        stream->plain_forced += size + stream->limits.write_cost;
+    return status;
 }
 
 void zlink_stream_want_room(zlink_stream_t *stream, size_t outbound_bytes)
@@ -203,6 +249,8 @@ void zlink_stream_sent(zlink_stream_t *stream, int32_t result)
     if (result > 0) {
         zlink_counter_add(&zlink_counter_net_bytes_sent, result);
         zlink_output_queue_consume(&stream->sending, (size_t)result);
+        if (zlink_output_queue_size(&stream->sending) == 0)
+            stream->sending_cost = 0;
         return;
     }
     if (result == -EINTR || result == -EAGAIN || result == -ECANCELED)
@@ -213,15 +261,18 @@ void zlink_stream_sent(zlink_stream_t *stream, int32_t result)
 static bool output_seal(zlink_stream_t *stream)
 {
     zlink_byte_buffer_t *plain = &stream->plain.copied;
-    size_t size = zlink_byte_buffer_size(plain);
+    const size_t whole = zlink_byte_buffer_size(plain);
+    const size_t size = whole < SEAL_BYTES_MAX ? whole : SEAL_BYTES_MAX;
+    const size_t cost = stream->plain_cost / whole * size + stream->plain_cost % whole * size / whole;
 
-    if (size > SEAL_BYTES_MAX)
-        size = SEAL_BYTES_MAX;
     if (zlink_tls_session_seal(stream->tls, zlink_byte_buffer_bytes(plain), size, &stream->wire) != ZLINK_OK) {
         zlink_stream_abort(stream, ZLINK_CAPACITY_EXCEEDED, "no memory to seal what was written");
         return false;
     }
     zlink_byte_buffer_consume(plain, size);
+    stream->plain_cost -= cost;
+    stream->plain_forced = 0;
+    stream->sending_cost += cost;
     zlink_counter_add(&zlink_counter_net_records_sealed, (int64_t)((size + RECORD_BYTES_MAX - 1) / RECORD_BYTES_MAX));
     return true;
 }
@@ -234,6 +285,8 @@ void zlink_stream_output_settle(zlink_stream_t *stream)
     if (!stream->send_armed && zlink_output_queue_size(&stream->sending) == 0) {
         if (stream->trust == NULL) {
             zlink_output_queue_swap(&stream->plain, &stream->sending);
+            stream->sending_cost = stream->plain_cost;
+            stream->plain_cost = stream->plain_forced = 0;
         } else {
             if (zlink_output_queue_size(&stream->plain) > 0 && !output_seal(stream))
                 return;
@@ -242,8 +295,7 @@ void zlink_stream_output_settle(zlink_stream_t *stream)
     }
     if (!stream->send_armed && zlink_output_queue_size(&stream->sending) > 0)
         output_send(stream);
-    if (stream->write_refused && stream->state == ZLINK_STREAM_OPEN &&
-        zlink_stream_outbound_bytes(stream) <= stream->limits.output_bytes / 2) {
+    if (stream->write_refused && stream->state == ZLINK_STREAM_OPEN && charged_bytes(stream) <= low_mark(stream)) {
         stream->write_refused = false;
         if (stream->events->drained != NULL)
             stream->events->drained(stream);

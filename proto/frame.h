@@ -22,6 +22,8 @@
 
 #define ZLINK_FRAME_PREFIX_BYTES 32
 #define ZLINK_FRAME_VERSION      1
+#define ZLINK_FRAME_CHARGE_BYTES                                                                                       \
+    64 /* what a frame counts against its connection's limit, beside envelope and payload */
 
 /* The largest envelope. Frames without payload (HELLO to ANNOUNCE, ERROR) cannot be larger than this either, so it
  * is also the body limit of a connection that is not admitted yet. */

@@ -14,13 +14,31 @@
 
 #define COMMAND_BYTES_MAX 512 /* a channel's name has up to 255 bytes */
 #define CONNECTIONS_MAX   16
+#define WATCH_BYTES_MAX   65536 /* that wait to be sent to one who watches, before its slots are used */
 
 /* The context of its connections; NULL in those that outlive it by a moment. */
 struct zlink_control {
     zlink_listener_t *listener;
     zlink_node_t *node;
     zlink_stream_t *streams[CONNECTIONS_MAX]; /* NULL where there is none */
+    bool watches[CONNECTIONS_MAX];            /* it asked for what happens … */
+    bool waits_for_end[CONNECTIONS_MAX];      /* … or for the end */
 };
+
+/* The place of this stream; for NULL a free one. */
+static zlink_stream_t **place_of(zlink_stream_t *streams[CONNECTIONS_MAX], const zlink_stream_t *stream)
+{
+    for (size_t i = 0; i < CONNECTIONS_MAX; i++)
+        if (streams[i] == stream)
+            return &streams[i];
+    return NULL;
+}
+
+static bool is_answered_later(zlink_control_t *control, const zlink_stream_t *stream)
+{
+    zlink_stream_t **place = place_of(control->streams, stream);
+    return place && (control->watches[place - control->streams] || control->waits_for_end[place - control->streams]);
+}
 
 static void answer(zlink_stream_t *stream, const char *text)
 {
@@ -56,23 +74,51 @@ static void set_weight(const zlink_node_t *node, zlink_stream_t *stream, const c
     answer(stream, text);
 }
 
-static void run_command(const zlink_node_t *node, zlink_stream_t *stream, const char *command)
+/* It stays connected, and gets what happens. */
+static void watch(zlink_control_t *control, zlink_stream_t *stream)
 {
+    char *json = zlink_node_status_json(control->node);
+    zlink_status_t status =
+        json ? zlink_status_observers_add(&control->node->observers, stream, json) : ZLINK_CAPACITY_EXCEEDED;
+    free(json);
+    if (status != ZLINK_OK)
+        answer(stream, "{\"error\":\"as many watch already as may\"}\n");
+    else
+        control->watches[place_of(control->streams, stream) - control->streams] = true;
+}
+
+/* Everybody who asks waits for the one end that there is; who goes away changes nothing. */
+static void stop(zlink_control_t *control, zlink_stream_t *stream)
+{
+    zlink_stream_t **place = place_of(control->streams, stream);
+    if (place)
+        control->waits_for_end[place - control->streams] = true;
+    zlink_node_request_stop(control->node);
+}
+
+static void run_command(zlink_control_t *control, zlink_stream_t *stream, const char *command)
+{
+    const zlink_node_t *node = control->node;
+
     if (strcmp(command, "status") == 0) {
         char *json = zlink_node_status_json(node);
         answer(stream, json ? json : "{\"error\":\"out of memory\"}\n");
         free(json);
     } else if (strncmp(command, "weight ", strlen("weight ")) == 0) {
         set_weight(node, stream, command + strlen("weight "));
+    } else if (strcmp(command, "watch") == 0) {
+        watch(control, stream);
+    } else if (strcmp(command, "stop") == 0) {
+        stop(control, stream);
     } else {
-        answer(stream, "{\"error\":\"unknown command; known: status, weight\"}\n");
+        answer(stream, "{\"error\":\"unknown command; known: status, weight, watch, stop\"}\n");
     }
 }
 
 static size_t bytes(zlink_stream_t *stream, const uint8_t *data, size_t size)
 {
-    const zlink_control_t *control = zlink_stream_context(stream);
-    if (!control)
+    zlink_control_t *control = zlink_stream_context(stream);
+    if (!control || is_answered_later(control, stream))
         return size;
     char command[COMMAND_BYTES_MAX + 1];
     const uint8_t *end = memchr(data, '\n', size);
@@ -80,7 +126,7 @@ static size_t bytes(zlink_stream_t *stream, const uint8_t *data, size_t size)
     if (end && length <= COMMAND_BYTES_MAX) {
         memcpy(command, data, length);
         command[length] = '\0';
-        run_command(control->node, stream, strlen(command) == length ? command : "");
+        run_command(control, stream, strlen(command) == length ? command : "");
         return size;
     }
     if (length > COMMAND_BYTES_MAX) {
@@ -90,34 +136,36 @@ static size_t bytes(zlink_stream_t *stream, const uint8_t *data, size_t size)
     return 0;
 }
 
-/* The place of this stream; for NULL a free one. */
-static zlink_stream_t **place_of(zlink_control_t *control, const zlink_stream_t *stream)
-{
-    for (size_t i = 0; i < CONNECTIONS_MAX; i++)
-        if (control->streams[i] == stream)
-            return &control->streams[i];
-    return NULL;
-}
-
 static void closed(zlink_stream_t *stream, zlink_status_t status, const char *reason)
 {
     zlink_control_t *control = zlink_stream_context(stream);
-    zlink_stream_t **place = control ? place_of(control, stream) : NULL;
+    zlink_stream_t **place = control ? place_of(control->streams, stream) : NULL;
     (void)status, (void)reason;
+    if (control)
+        zlink_status_observers_remove(&control->node->observers, stream);
     if (place)
         *place = NULL;
 }
 
-static const zlink_stream_events_t events = {.bytes = bytes, .closed = closed};
+static void drained(zlink_stream_t *stream)
+{
+    zlink_control_t *control = zlink_stream_context(stream);
+    if (control)
+        zlink_status_observers_drained(&control->node->observers, stream);
+}
+
+static const zlink_stream_events_t events = {.bytes = bytes, .drained = drained, .closed = closed};
 
 static void accepted(zlink_listener_t *listener, zlink_stream_t *stream)
 {
     zlink_control_t *control = zlink_listener_context(listener);
-    zlink_stream_t **place = place_of(control, NULL);
+    zlink_stream_t **place = place_of(control->streams, NULL);
     zlink_stream_set_context(stream, control);
-    if (place)
+    if (place) {
         *place = stream;
-    else
+        control->watches[place - control->streams] = false;
+        control->waits_for_end[place - control->streams] = false;
+    } else
         zlink_stream_abort(stream, ZLINK_CAPACITY_EXCEEDED, "too many control connections");
 }
 
@@ -153,6 +201,7 @@ zlink_status_t zlink_control_open(zlink_reactor_t *reactor, const char *path, zl
     const zlink_listener_options_t options = {
         .address = address,
         .unix_mode = 0600,
+        .limits = {.output_bytes = WATCH_BYTES_MAX},
         .events = &events,
         .accepted = accepted,
         .context = control,
@@ -168,13 +217,26 @@ zlink_status_t zlink_control_open(zlink_reactor_t *reactor, const char *path, zl
     return status;
 }
 
+void zlink_control_ended(zlink_control_t *control, const char *outcome, const char *reason)
+{
+    char text[96];
+    if (!control)
+        return;
+    snprintf(text, sizeof(text), "{\"outcome\":\"%s\",\"reason\":\"%s\"}\n", outcome, reason);
+    for (size_t i = 0; i < CONNECTIONS_MAX; i++)
+        if (control->streams[i] && control->waits_for_end[i])
+            answer(control->streams[i], text);
+}
+
 void zlink_control_close(zlink_control_t *control)
 {
     if (!control)
         return;
     zlink_listener_close(control->listener);
     for (size_t i = 0; i < CONNECTIONS_MAX; i++)
-        if (control->streams[i])
+        if (control->streams[i]) {
+            zlink_status_observers_remove(&control->node->observers, control->streams[i]);
             orphan(control->streams[i]);
+        }
     zlink_free(control);
 }

@@ -10,6 +10,8 @@
 #include "server/application/channel_host.h"
 #include "server/application/dispatch_error.h"
 #include "server/application/spot_registry.h"
+#include "server/picked_room.h"
+#include "server/status_events.h"
 
 ZLINK_COUNTER_DEFINE(no_handler, ZLINK_COUNTER, "zlink.mesh_node.messages.dropped.no_handler",
                      "Messages for which no handler is registered");
@@ -246,6 +248,12 @@ void zlink_ingress_picked_local(void *context, zlink_outbound_call_t *call)
         if (!call->one_way)
             zlink_open_requests_add(&ingress->open, invocation);
         status = execute(host, &target, call->spot_id, invocation, &failed);
+        if (status == ZLINK_CAPACITY_EXCEEDED && call->one_way && !call->behind_local) {
+            status = zlink_picked_room_wait(ingress->mesh, call, invocation);
+            if (status != ZLINK_OK)
+                zlink_mesh_complete(ingress->mesh, call, status, NULL);
+            return;
+        }
         if (status != ZLINK_OK) {
             if (!call->one_way)
                 zlink_open_requests_remove(invocation);
@@ -281,6 +289,21 @@ void zlink_ingress_own_weight(void *context, const char *channel, uint32_t weigh
     zlink_channel_host_t *here = zlink_application_host_find_channel(ingress->host, channel);
     if (here)
         atomic_store_explicit(&here->weightless, weight == 0, memory_order_relaxed);
+    zlink_status_event_weight(ingress->observers, channel, weight);
+}
+
+void zlink_ingress_link_ready(void *context, zlink_peer_link_t *link)
+{
+    zlink_status_event_link_ready(((zlink_ingress_t *)context)->observers, link);
+}
+
+void zlink_ingress_link_lost(void *context, zlink_peer_link_t *link, const char *address, const char *reason)
+{
+    zlink_status_observers_t *observers = ((zlink_ingress_t *)context)->observers;
+    if (link)
+        zlink_status_event_link_lost(observers, link, reason);
+    else if (address[0])
+        zlink_status_event_unreachable(observers, address, reason);
 }
 
 /* ---- permits ---- */
@@ -331,6 +354,7 @@ static void flow_on_reactor(zlink_mail_t *mail)
     if (!paused)
         zlink_counter_add(&pause_ns, (int64_t)(now_ns - ingress->paused_since_ns));
     ingress->paused_since_ns = paused ? now_ns | 1 : 0;
+    zlink_status_event_pressure(ingress->observers, paused);
     zlink_ingress_tell_flow(ingress);
 }
 

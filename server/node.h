@@ -25,6 +25,7 @@
 #include "server/ingress.h"
 #include "server/mesh/mesh.h"
 #include "server/mesh/node_identity.h"
+#include "server/status_observers.h"
 
 /* Numbers of the contract (host states). */
 typedef enum zlink_node_state {
@@ -51,6 +52,8 @@ typedef struct zlink_node {
     _Atomic bool mesh_open, client_servers_open;
     size_t transports_open; /* reactor thread: what is not closed yet, of the two */
     zlink_control_t *control;
+    zlink_status_observers_t observers; /* reactor thread */
+    _Atomic bool stop_requested;
     _Atomic int state;
     uint64_t started_ms;
     uint64_t draining_since_ms;
@@ -61,6 +64,9 @@ const char *zlink_node_state_name(zlink_node_state_t state);
 
 /* Makes everything and serves. On refusal nothing is left and `why` has the line. Main thread. */
 zlink_status_t zlink_node_start(const char *config_path, zlink_node_t *node, zlink_refusal_t *why);
+
+/* Any thread. As if SIGTERM had come, unless a stop is under way. */
+void zlink_node_request_stop(zlink_node_t *node);
 
 /* Drains and takes everything apart within `timeout_ms`; `signal_fd` (a signalfd) cuts it short. True when all of it
  * ended in order; false: time was over or a second signal came, and the process has to end as it is. Main thread. */

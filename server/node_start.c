@@ -82,6 +82,15 @@ static zlink_channel_side_t channel_side(void *context, const char *channel)
     return zlink_node_roles_side(((const zlink_node_t *)context)->config, channel);
 }
 
+static uint32_t send_timeout_ms(void *context, const char *channel)
+{
+    const zlink_config_t *config = ((const zlink_node_t *)context)->config;
+    for (size_t i = 0; i < config->client_server_count; i++)
+        if (config->client_servers[i].client && strcmp(config->client_servers[i].channel, channel) == 0)
+            return config->client_servers[i].send_timeout_ms;
+    return 0;
+}
+
 /* What carries the call; NULL where it is not there yet. */
 static zlink_mesh_t *transport_of(zlink_node_t *node, const zlink_outbound_call_t *call)
 {
@@ -170,8 +179,10 @@ static zlink_status_t start_host(zlink_node_t *node, const char *config_path, zl
             },
         .outbound = {submit_to_mesh, take_for_mesh, spot_home, set_weight, cancel_in_mesh, NULL, node},
     };
-    if (config->client_server_count > 0)
+    if (config->client_server_count > 0) {
         options.outbound.channel_side = channel_side;
+        options.outbound.send_timeout_ms = send_timeout_ms;
+    }
     options.policy.application_message_capacity = config->limits.application_messages;
     options.policy.application_byte_capacity = config->limits.application_bytes;
     options.policy.lifecycle_message_capacity = config->limits.lifecycle_messages;
@@ -201,12 +212,15 @@ static zlink_mesh_options_t transport_options(zlink_node_t *node)
         .redial = true,
         .max_body_bytes = config->limits.message_bytes + ZLINK_FRAME_ENVELOPE_BYTES_MAX,
         .outbound_bytes = config->limits.outbound_bytes,
+        .inbound_bytes = config->limits.inbound_bytes,
         .pending_max = config->limits.pending_operations,
         .connections_max = config->limits.connections,
         .connections_per_address_max = config->limits.connections_per_address,
         .handshakes_max = config->limits.handshakes,
         .events = {.arrived = zlink_ingress_arrived,
                    .source_gone = zlink_ingress_source_gone,
+                   .link_ready = zlink_ingress_link_ready,
+                   .link_lost = zlink_ingress_link_lost,
                    .cancelled = zlink_ingress_cancelled,
                    .context = &node->ingress},
     };
@@ -239,6 +253,7 @@ static void open_mesh(void *context)
     options.events.members_changed = zlink_ingress_members_changed;
     options.events.own_weight = zlink_ingress_own_weight;
     zlink_ingress_init(&node->ingress, node->reactor, node->host);
+    node->ingress.observers = &node->observers;
     errand->status = zlink_mesh_create(&options, &node->mesh, errand->why);
     node->ingress.mesh = node->mesh;
     atomic_store_explicit(&node->mesh_open, node->mesh != NULL, memory_order_release);

@@ -64,7 +64,7 @@ static void add_links(cJSON *status, const zlink_mesh_t *mesh)
             const zlink_stream_t *stream = zlink_frame_connection_stream(end->connection);
             cJSON_AddStringToObject(entry, "address", zlink_stream_peer_address(stream));
             cJSON_AddStringToObject(entry, "cipher", zlink_stream_cipher(stream));
-            cJSON_AddNumberToObject(entry, "outbound_bytes", (double)zlink_stream_outbound_bytes(stream));
+            cJSON_AddNumberToObject(entry, "outbound_bytes", (double)zlink_stream_unsent_bytes(stream));
         }
     }
 }
@@ -178,6 +178,7 @@ char *zlink_node_status_json(const zlink_node_t *node)
     cJSON_AddStringToObject(status, "listen", address ? address : "");
     cJSON_AddStringToObject(status, "io_uring", features);
     add_process(status, node);
+    cJSON_AddNumberToObject(status, "sequence", (double)node->observers.sequence);
     cJSON_AddStringToObject(status, "object_role", node->mesh->self.role == ZLINK_ROLE_CLIENT ? "client" : "server");
     add_types(status, node->catalogue);
     add_weights(status, &node->mesh->self);

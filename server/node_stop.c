@@ -3,11 +3,13 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "server/node.h"
+#include "server/status_events.h"
 
 #define SIGNAL_ECHO_MS 100u /* a second signal so soon after the first is the same wish */
 
@@ -48,9 +50,29 @@ static bool wait_stage(zlink_node_t *node, uint64_t deadline_ms, int signal_fd)
     }
 }
 
+void zlink_node_request_stop(zlink_node_t *node)
+{
+    if (atomic_load(&node->state) == ZLINK_NODE_SERVING && !atomic_exchange(&node->stop_requested, true))
+        kill(getpid(), SIGTERM); /* the main thread waits for signals, and for nothing else */
+}
+
+/* How it ended, for those who asked over the control socket. The reactor goes on until its end, so the answer leaves.
+ */
+static void tell_forced(void *context)
+{
+    zlink_control_ended(((zlink_node_t *)context)->control, "ForceStopped", "DeadlineExceeded");
+}
+
+static bool forced(zlink_node_t *node)
+{
+    zlink_reactor_call(node->reactor, tell_forced, node);
+    return false;
+}
+
 static void begin_draining(void *context)
 {
     zlink_node_t *node = context;
+    zlink_status_event_state(&node->observers, "draining");
     node->ingress.draining = true;
     zlink_mesh_drain(node->mesh);
     if (node->client_servers)
@@ -60,8 +82,10 @@ static void begin_draining(void *context)
 static void transport_closed(void *context)
 {
     zlink_node_t *node = context;
-    if (--node->transports_open == 0)
-        stage_ended(node);
+    if (--node->transports_open > 0)
+        return;
+    zlink_status_event_state(&node->observers, "stopped"); /* it leaves before the sockets of observers are closed */
+    stage_ended(node);
 }
 
 static void close_mesh(void *context)
@@ -76,6 +100,7 @@ static void close_mesh(void *context)
 static void destroy_mesh(void *context)
 {
     zlink_node_t *node = context;
+    zlink_control_ended(node->control, "Stopped", "None");
     zlink_control_close(node->control);
     zlink_client_servers_destroy(node->client_servers);
     zlink_mesh_destroy(node->mesh);
@@ -93,14 +118,14 @@ bool zlink_node_stop(zlink_node_t *node, uint32_t timeout_ms, int signal_fd)
     zlink_reactor_call(node->reactor, begin_draining, node);
     zlink_application_host_when_idle(node->host, stage_ended, node);
     if (!wait_stage(node, deadline_ms, signal_fd))
-        return false;
+        return forced(node);
     zlink_application_host_close(node->host, stage_ended, node);
     if (!wait_stage(node, deadline_ms, signal_fd))
-        return false;
+        return forced(node);
     /* Replies that are still in the mailbox were posted before this errand, so they go out first. */
     zlink_reactor_call(node->reactor, close_mesh, node);
     if (!wait_stage(node, deadline_ms, signal_fd))
-        return false;
+        return forced(node);
 
     zlink_reactor_call(node->reactor, destroy_mesh, node);
     zlink_reactor_destroy(node->reactor);

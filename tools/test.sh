@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Everything that is tested: the whole suite as gcc ships it, under the address and undefined-behaviour sanitizers and under
 # the thread sanitizer, base and exec for aarch64 and under valgrind, the models, the fuzz targets for a minute each, one
-# short round of the benchmarks (that they run, not how fast), the container tests where there is an engine, and the lints.
-# The last line adds all of it up.
+# short round of the benchmarks (that they run, not how fast), broken networks and a minute of the storm, the container tests
+# where there is an engine, and the lints. The last line adds all of it up.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -68,6 +68,9 @@ step fuzz check tools/fuzz.sh 60
 step bench check ./dev bench --quick
 step lint check tools/lint.sh all
 step verification check tools/check_verification.sh
+
+step network suite network tests/network/run.sh
+step soak suite soak ./dev soak --minutes 1
 
 step containers suite containers tests/containers/run.sh
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/counters.h"
+#include "base/domain.h"
 #include "base/memory.h"
 #include "server/application/channel_host.h"
 
@@ -36,6 +37,10 @@ zlink_status_t zlink_application_host_create(zlink_worker_pool_t *pool, const zl
                                              zlink_application_host_t **created, zlink_refusal_t *why)
 {
     zlink_status_t status = ZLINK_CAPACITY_EXCEEDED;
+    if (zlink_domain_throw_unless_outside() != ZLINK_OK) {
+        zlink_refuse(why, "the application host: it waits for the start of its channels, which a turn may not");
+        return ZLINK_INVALID_OPERATION;
+    }
     zlink_application_host_t *host = zlink_calloc(1, sizeof(*host));
     if (!host)
         goto failed;

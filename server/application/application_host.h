@@ -47,6 +47,8 @@ typedef struct zlink_outbound {
     /* NULL: there are none of ClientServer. */
     zlink_channel_side_t (*channel_side)(void *context, const char *channel);
     void *context;
+    /* The send timeout of a ClientServer channel; NULL: that of the node. */
+    uint32_t (*send_timeout_ms)(void *context, const char *channel);
 } zlink_outbound_t;
 
 typedef struct zlink_application_host_options {

@@ -113,6 +113,17 @@ zlink_status_t zlink_channel_host_execute(zlink_channel_host_t *channel, zlink_i
     return status;
 }
 
+void zlink_channel_host_hold(zlink_invocation_t *invocation)
+{
+    zlink_application_host_accepted(invocation->host);
+}
+
+zlink_status_t zlink_channel_host_admit_held(zlink_channel_host_t *channel, zlink_invocation_t *invocation)
+{
+    return zlink_channel_serial_executor_execute_channel(&channel->executor, &invocation->turn,
+                                                         invocation->payload_bytes);
+}
+
 /* ---- end ---- */
 
 static void executor_closed(zlink_channel_serial_executor_t *executor)

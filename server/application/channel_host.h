@@ -38,6 +38,11 @@ zlink_status_t zlink_channel_host_create(zlink_application_host_t *host, const z
 /* Hands `invocation` to the channel's coordinator; on refusal it still is the caller's. */
 zlink_status_t zlink_channel_host_execute(zlink_channel_host_t *channel, zlink_invocation_t *invocation);
 
+/* After zlink_channel_host_execute, or that of the node, found the lane full: the message waits for room and counts as
+ * accepted (server/application/room_wait.h); `admit_held` tries again. Any thread. */
+void zlink_channel_host_hold(zlink_invocation_t *invocation);
+zlink_status_t zlink_channel_host_admit_held(zlink_channel_host_t *channel, zlink_invocation_t *invocation);
+
 /* Runs on_closing as the last turn, then `closed`, once, on a worker. */
 void zlink_channel_host_close(zlink_channel_host_t *channel, void (*closed)(zlink_channel_host_t *channel));
 

@@ -130,6 +130,19 @@ zlink_status_t zlink_spot_execute(zlink_spot_t *spot, zlink_invocation_t *invoca
     return status;
 }
 
+void zlink_spot_hold(zlink_spot_t *spot, zlink_invocation_t *invocation)
+{
+    enter(spot, invocation);
+}
+
+zlink_status_t zlink_spot_admit_held(zlink_spot_t *spot, zlink_invocation_t *invocation)
+{
+    int life = atomic_load_explicit(&spot->life, memory_order_acquire);
+    if (life == ZLINK_SPOT_CLOSING || life == ZLINK_SPOT_REFUSED)
+        return ZLINK_UNAVAILABLE;
+    return zlink_spot_serial_executor_execute_spot(&spot->executor, &invocation->turn, invocation->payload_bytes);
+}
+
 zlink_status_t zlink_spot_execute_timer(zlink_spot_t *spot, const char *timer_name, zlink_invocation_t *tick)
 {
     enter(spot, tick);

@@ -51,6 +51,13 @@ zlink_spot_t *zlink_spot_create(zlink_spot_registry_t *registry, zlink_applicati
 /* Hands `invocation` to the Spot's coordinator. Under the registry's lock. ZLINK_UNAVAILABLE while it is closing. */
 zlink_status_t zlink_spot_execute(zlink_spot_t *spot, zlink_invocation_t *invocation);
 
+/* After zlink_spot_execute found the lane full: the message waits for room (server/application/room_wait.h) and counts
+ * as accepted until zlink_spot_left. Under the registry's lock. */
+void zlink_spot_hold(zlink_spot_t *spot, zlink_invocation_t *invocation);
+
+/* Any thread: tries again with what is held. Answers as zlink_spot_execute. */
+zlink_status_t zlink_spot_admit_held(zlink_spot_t *spot, zlink_invocation_t *invocation);
+
 /* For the Spot's timers, which see to it that it is not closing: hands a tick to its coordinator. */
 zlink_status_t zlink_spot_execute_timer(zlink_spot_t *spot, const char *timer_name, zlink_invocation_t *tick);
 

@@ -97,9 +97,10 @@ static zlink_status_t activate(zlink_spot_registry_t *registry, zlink_spot_strip
     return ZLINK_OK;
 }
 
-zlink_status_t zlink_spot_registry_execute(zlink_spot_registry_t *registry, const zlink_catalogue_spot_type_t *type,
-                                           const char *id, zlink_invocation_t *invocation,
-                                           zlink_admission_resource_t *full)
+zlink_status_t zlink_spot_registry_execute_or_hold(zlink_spot_registry_t *registry,
+                                                   const zlink_catalogue_spot_type_t *type, const char *id,
+                                                   zlink_invocation_t *invocation, zlink_admission_resource_t *full,
+                                                   bool *held)
 {
     zlink_spot_stripe_t *stripe = stripe_of(registry, type, id);
     zlink_status_t status = ZLINK_OK;
@@ -112,9 +113,20 @@ zlink_status_t zlink_spot_registry_execute(zlink_spot_registry_t *registry, cons
     if (status == ZLINK_OK) {
         *full = ZLINK_ADMISSION_APPLICATION_LANE;
         status = zlink_spot_execute(spot, invocation);
+        if (status == ZLINK_CAPACITY_EXCEEDED && held) {
+            zlink_spot_hold(spot, invocation);
+            *held = true;
+        }
     }
     pthread_mutex_unlock(&stripe->lock);
     return status;
+}
+
+zlink_status_t zlink_spot_registry_execute(zlink_spot_registry_t *registry, const zlink_catalogue_spot_type_t *type,
+                                           const char *id, zlink_invocation_t *invocation,
+                                           zlink_admission_resource_t *full)
+{
+    return zlink_spot_registry_execute_or_hold(registry, type, id, invocation, full, NULL);
 }
 
 bool zlink_spot_registry_is(const zlink_spot_t *spot, const zlink_catalogue_spot_type_t *type, const char *id)

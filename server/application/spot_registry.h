@@ -31,6 +31,13 @@ zlink_status_t zlink_spot_registry_execute(zlink_spot_registry_t *registry, cons
                                            const char *id, zlink_invocation_t *invocation,
                                            zlink_admission_resource_t *full);
 
+/* The same for a message that may wait. Where the Spot's lane is full `*held` is true, and the message counts as
+ * accepted there: zlink_room_wait_begin comes next. */
+zlink_status_t zlink_spot_registry_execute_or_hold(zlink_spot_registry_t *registry,
+                                                   const zlink_catalogue_spot_type_t *type, const char *id,
+                                                   zlink_invocation_t *invocation, zlink_admission_resource_t *full,
+                                                   bool *held);
+
 /* True while (type, id) is `spot`: for the same-gate check of a call. */
 bool zlink_spot_registry_is(const zlink_spot_t *spot, const zlink_catalogue_spot_type_t *type, const char *id);
 

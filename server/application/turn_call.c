@@ -7,20 +7,22 @@
 
 #include "base/admission_error.h"
 #include "base/container_of.h"
+#include "base/counters.h"
 #include "base/memory.h"
 #include "net/frame_connection.h"
+#include "server/application/call_destination.h"
 #include "server/application/cancellation.h"
-#include "server/application/channel_host.h"
-#include "server/application/spot_registry.h"
+#include "server/application/dispatch_error.h"
+#include "server/application/room_wait.h"
 
 #define ASK_ON_STACK_BYTES 512
 
-typedef enum zlink_call_place {
-    ZLINK_CALL_TO_MESH = 0,
-    ZLINK_CALL_TO_CHANNEL_HERE,
-    ZLINK_CALL_TO_SPOT_HERE,
-    ZLINK_CALL_TO_NODE_HERE,
-} zlink_call_place_t;
+ZLINK_COUNTER_DEFINE(requests_lane_full, ZLINK_COUNTER, "zlink.host.requests.lane_full",
+                     "Requests within this node that were refused because a queue was full");
+
+/* Of a one-way message that waits for room on its way out: who was first, its end or its sender, who was told to wait
+ * for that without the gate. */
+enum { UNMET = 0, SENDER_WAITS, MESSAGE_ENDED, SENDER_LEFT };
 
 typedef struct zlink_turn_call_record {
     zlink_wait_t wait;
@@ -34,6 +36,11 @@ typedef struct zlink_turn_call_record {
     _Atomic bool decided; /* of a local call, by answer, deadline or cancellation: whoever sets it completes the wait */
     zlink_timer_t deadline;
     zlink_cancellation_entry_t cancellation;
+    zlink_wait_t room;               /* the wait after the first one … */
+    bool waits_for_room;             /* … which it takes the place of */
+    _Atomic uint8_t meets;           /* one of the above */
+    zlink_status_t sent;             /* how the message ended */
+    const char *source;              /* this node's id */
     zlink_invocation_t *answered_by; /* of a local call: it holds the reply's bytes */
     const uint8_t *answer;           /* of a remote one … */
     size_t answer_bytes;
@@ -43,18 +50,6 @@ typedef struct zlink_turn_call_record {
     char spot_id[ZLINK_NAME_BYTES_MAX + 1];
     uint8_t payload[];
 } zlink_turn_call_record_t;
-
-/* Where a call goes, decided before anything is made. */
-typedef struct zlink_call_destination {
-    zlink_call_place_t place;
-    const zlink_handler_t *handler;
-    zlink_channel_host_t *channel;
-    const zlink_catalogue_spot_type_t *spot_type;
-    size_t node_handlers; /* the registration */
-    const char *node;
-    bool exclude_local;
-    bool served_here; /* a channel that other nodes serve, too */
-} zlink_call_destination_t;
 
 static void let_go(zlink_turn_call_record_t *call)
 {
@@ -66,142 +61,12 @@ static void let_go(zlink_turn_call_record_t *call)
     zlink_free(call);
 }
 
-/* ---- checks and destination: nothing is submitted here ---- */
-
-static zlink_status_t check(const zlink_turn_t *turn, const zlink_turn_call_plan_t *plan)
-{
-    if (!turn || zlink_turn_current() != turn)
-        return ZLINK_INVALID_OPERATION;
-    if (!plan->name || !zlink_wire_name_is_valid(plan->name))
-        return ZLINK_INVALID_OPERATION;
-    if (!plan->spot_id || (plan->target == ZLINK_TARGET_INSTANCE_SPOT && !zlink_wire_name_is_valid(plan->spot_id)))
-        return ZLINK_INVALID_OPERATION;
-    if (!plan->ask.message || !plan->ask.type.packet || plan->ask.timeout_ms > INT32_MAX)
-        return ZLINK_INVALID_OPERATION;
-    if (plan->reply && (!plan->reply->message || !plan->reply->type.packet))
-        return ZLINK_INVALID_OPERATION;
-    return plan->ask.options && plan->ask.options->timeout_ms > INT32_MAX ? ZLINK_INVALID_OPERATION : ZLINK_OK;
-}
+/* ---- the request's bytes ---- */
 
 static bool has_metadata(const zlink_turn_call_plan_t *plan)
 {
     return plan->ask.options && plan->ask.options->metadata_count > 0;
 }
-
-/* Asked before anything is made: a call that was given up beforehand is not begun (EX-58). */
-static bool is_cancelled(const zlink_turn_call_plan_t *plan)
-{
-    const zlink_call_options_t *options = plan->ask.options;
-    return options && options->cancellation && zlink_cancellation_is_cancelled(options->cancellation);
-}
-
-static zlink_status_t find_handler(const zlink_handler_table_t *table, const zlink_turn_call_plan_t *plan,
-                                   zlink_call_destination_t *destination)
-{
-    zlink_handler_kind_t kind = plan->reply ? ZLINK_HANDLER_REQUEST : ZLINK_HANDLER_SEND;
-    destination->handler = zlink_handler_table_find(table, kind, plan->ask.type.packet);
-    return destination->handler ? ZLINK_OK : ZLINK_NOT_FOUND;
-}
-
-/* A request that would wait for its own turn's gate is refused before anything is made (EX-24). */
-static zlink_status_t check_wait(const zlink_invocation_t *caller, const zlink_turn_call_plan_t *plan,
-                                 zlink_wait_target_t target)
-{
-    return plan->reply ? zlink_turn_check_wait(&caller->turn, plan->mode, &target) : ZLINK_OK;
-}
-
-/* In ClientServer this node's server is one of those that its client dials. */
-static zlink_channel_side_t side_of(const zlink_application_host_t *host, const char *channel)
-{
-    const zlink_outbound_t *outbound = &host->outbound;
-    return outbound->channel_side ? outbound->channel_side(outbound->context, channel) : ZLINK_CHANNEL_OF_THE_MESH;
-}
-
-static zlink_status_t channel_destination(const zlink_invocation_t *caller, const zlink_turn_call_plan_t *plan,
-                                          zlink_call_destination_t *destination)
-{
-    zlink_channel_side_t side = side_of(caller->host, plan->name);
-    zlink_channel_host_t *here = zlink_application_host_find_channel(caller->host, plan->name);
-    zlink_status_t status = ZLINK_OK;
-    if (side == ZLINK_CHANNEL_ONLY_SERVED)
-        return ZLINK_NOT_CONFIGURED;
-    if (here)
-        status = check_wait(caller, plan, zlink_channel_serial_executor_wait_target(&here->executor));
-    if (side == ZLINK_CHANNEL_CALLED) {
-        destination->exclude_local = status != ZLINK_OK;
-        return ZLINK_OK;
-    }
-    if (!here || atomic_load_explicit(&here->remote_members, memory_order_relaxed) > 0 ||
-        atomic_load_explicit(&here->weightless, memory_order_relaxed)) {
-        destination->exclude_local = status != ZLINK_OK;
-        destination->served_here = here != NULL;
-        return ZLINK_OK; /* the mesh picks a member */
-    }
-    if (status != ZLINK_OK)
-        return status;
-    destination->place = ZLINK_CALL_TO_CHANNEL_HERE;
-    destination->channel = here;
-    return find_handler(&here->channel->handlers, plan, destination);
-}
-
-static zlink_status_t spot_destination(const zlink_invocation_t *caller, const zlink_turn_call_plan_t *plan,
-                                       zlink_call_destination_t *destination)
-{
-    const zlink_outbound_t *outbound = &caller->host->outbound;
-    const zlink_catalogue_spot_type_t *here = zlink_catalogue_find_spot_type(caller->host->catalogue, plan->name);
-    if (!here) {
-        destination->node = outbound->spot_home(outbound->context, plan->name);
-        return destination->node ? ZLINK_OK : ZLINK_NOT_FOUND;
-    }
-    if (zlink_spot_registry_is(caller->spot, here, plan->spot_id)) {
-        zlink_status_t status =
-            check_wait(caller, plan, zlink_spot_serial_executor_wait_target(&caller->spot->executor));
-        if (status != ZLINK_OK)
-            return status;
-    }
-    destination->place = ZLINK_CALL_TO_SPOT_HERE;
-    destination->spot_type = here;
-    return find_handler(&here->handlers, plan, destination);
-}
-
-/* This node or exactly that one; whether it is there is for the mesh to say. */
-static zlink_status_t node_destination(const zlink_invocation_t *caller, const zlink_turn_call_plan_t *plan,
-                                       zlink_call_destination_t *destination)
-{
-    const zlink_application_host_t *host = caller->host;
-    if (strcmp(plan->name, host->node_id) != 0) {
-        destination->node = plan->name;
-        return ZLINK_OK;
-    }
-    if (host->node) {
-        zlink_status_t status = check_wait(caller, plan, zlink_node_host_wait_target(host->node));
-        if (status != ZLINK_OK)
-            return status;
-    }
-    destination->place = ZLINK_CALL_TO_NODE_HERE;
-    destination->handler =
-        zlink_catalogue_find_node_handler(host->catalogue, plan->reply ? ZLINK_HANDLER_REQUEST : ZLINK_HANDLER_SEND,
-                                          plan->ask.type.packet, &destination->node_handlers);
-    return destination->handler ? ZLINK_OK : ZLINK_NOT_FOUND;
-}
-
-static zlink_status_t find_destination(const zlink_invocation_t *caller, const zlink_turn_call_plan_t *plan,
-                                       zlink_call_destination_t *destination)
-{
-    switch (plan->target) {
-    case ZLINK_TARGET_CHANNEL:
-        return channel_destination(caller, plan, destination);
-    case ZLINK_TARGET_INSTANCE_SPOT:
-        return spot_destination(caller, plan, destination);
-    case ZLINK_TARGET_NODE:
-        return node_destination(caller, plan, destination);
-    case ZLINK_TARGET_NONE:
-        break;
-    }
-    return ZLINK_INVALID_OPERATION;
-}
-
-/* ---- the request's bytes ---- */
 
 /* Behind the payload of a record that is made without: few calls have any. */
 static zlink_status_t add_metadata(const zlink_call_options_t *options, zlink_turn_call_record_t **made)
@@ -252,6 +117,7 @@ static zlink_status_t make_record(zlink_turn_t *turn, const zlink_turn_call_plan
         }
     }
     call->turn = turn;
+    call->source = zlink_invocation_of(turn)->host->node_id;
     if (plan->reply)
         call->reply = *plan->reply;
     call->then = plan->then;
@@ -333,20 +199,32 @@ static void answered_here(zlink_invocation_t *invocation)
     let_go(call);
 }
 
-static zlink_status_t execute_here(const zlink_call_destination_t *destination, const zlink_turn_call_record_t *call,
-                                   zlink_invocation_t *invocation, zlink_admission_resource_t *full)
+/* A one-way message that found its target's lane full. Takes the invocation over. */
+static zlink_status_t wait_for_room(zlink_turn_call_record_t *call, const zlink_call_destination_t *destination,
+                                    zlink_invocation_t *invocation, uint64_t deadline_ms,
+                                    const zlink_call_options_t *options)
 {
-    *full = ZLINK_ADMISSION_APPLICATION_LANE;
-    if (destination->place == ZLINK_CALL_TO_CHANNEL_HERE)
-        return zlink_channel_host_execute(destination->channel, invocation);
-    if (destination->place == ZLINK_CALL_TO_NODE_HERE)
-        return zlink_node_host_execute(invocation->host->node, destination->node_handlers, invocation);
-    return zlink_spot_registry_execute(invocation->host->spots, destination->spot_type, call->spot_id, invocation,
-                                       full);
+    zlink_admission_resource_t full;
+    zlink_turn_room_t room;
+    bool held = false;
+    zlink_status_t status = zlink_call_destination_is_behind_caller(destination, call->turn, call->spot_id)
+                                ? ZLINK_DEADLINE_EXCEEDED
+                                : zlink_turn_room_prepare(&room, call->turn);
+    if (status == ZLINK_OK) {
+        status = zlink_call_destination_execute(destination, call->spot_id, invocation, &full, &held);
+        if (held)
+            return zlink_turn_room_wait(&room, invocation, deadline_ms, options ? options->cancellation : NULL);
+        zlink_turn_room_abandon(&room);
+        if (status == ZLINK_CAPACITY_EXCEEDED)
+            status = zlink_admission_error(full, ZLINK_ADMISSION_SEND, true).status;
+    }
+    if (status != ZLINK_OK)
+        zlink_invocation_free(invocation);
+    return status;
 }
 
 static zlink_status_t submit_here(zlink_turn_call_record_t *call, const zlink_call_destination_t *destination,
-                                  uint64_t deadline_ms)
+                                  uint64_t deadline_ms, const zlink_call_options_t *options)
 {
     zlink_invocation_t *caller = zlink_invocation_of(call->turn);
     bool one_way = !call->reply.message;
@@ -369,15 +247,19 @@ static zlink_status_t submit_here(zlink_turn_call_record_t *call, const zlink_ca
         call->deadline.fire = expired_here;
         zlink_worker_timer_start(call->turn->worker, &call->deadline, deadline_ms);
     }
-    zlink_status_t status = execute_here(destination, call, invocation, &full);
-    if (status != ZLINK_OK) {
-        zlink_invocation_free(invocation);
-        if (!one_way) {
-            zlink_worker_timer_cancel(call->turn->worker, &call->deadline);
-            atomic_store_explicit(&call->holders, 1, memory_order_relaxed);
-        }
+    zlink_status_t status = zlink_call_destination_execute(destination, call->spot_id, invocation, &full, NULL);
+    if (status == ZLINK_OK)
+        return ZLINK_OK;
+    if (status == ZLINK_CAPACITY_EXCEEDED && full == ZLINK_ADMISSION_APPLICATION_LANE) {
+        if (one_way)
+            return wait_for_room(call, destination, invocation, deadline_ms, options);
+        zlink_counter_add(&requests_lane_full, 1);
     }
-    /* There is no place to wait for room in a lane of this node, so a wait for it is over at once. */
+    zlink_invocation_free(invocation);
+    if (!one_way) {
+        zlink_worker_timer_cancel(call->turn->worker, &call->deadline);
+        atomic_store_explicit(&call->holders, 1, memory_order_relaxed);
+    }
     return status == ZLINK_CAPACITY_EXCEEDED ? zlink_admission_error(full, operation, true).status : status;
 }
 
@@ -402,9 +284,74 @@ static zlink_status_t keep_answer(zlink_turn_call_record_t *call, const zlink_ca
     return ZLINK_OK;
 }
 
+/* A message that nobody waits for could not be sent after all: nobody but the log and the counters is told (EX-75). */
+static void report_unsent(const zlink_turn_call_record_t *call, zlink_status_t status)
+{
+    zlink_dispatch_error_log(&(zlink_dispatch_error_t){
+        .reason = "not_sent",
+        .target = call->name,
+        .spot_id = call->spot_id,
+        .packet = call->outbound.packet,
+        .source = call->source,
+        .detail = zlink_status_name(status),
+    });
+}
+
+/* There is no room for the message, or no ready server: its sender goes on with the wait that holds no gate. */
+static void waits_in_mesh(zlink_outbound_call_t *outbound)
+{
+    zlink_turn_call_record_t *call = ZLINK_CONTAINER_OF(outbound, zlink_turn_call_record_t, outbound);
+    call->waits_for_room = true;
+    zlink_wait_complete(&call->wait, ZLINK_OK);
+}
+
+static void room_wait_ended(zlink_turn_call_record_t *call, zlink_status_t status)
+{
+    call->sent = status;
+    switch (atomic_exchange_explicit(&call->meets, MESSAGE_ENDED, memory_order_acq_rel)) {
+    case SENDER_WAITS:
+        zlink_wait_complete(&call->room, status);
+        return;
+    case SENDER_LEFT:
+        if (status != ZLINK_OK)
+            report_unsent(call, status);
+        let_go(call);
+        return;
+    default:
+        return; /* it will find this */
+    }
+}
+
+/* On the sender's turn. False: it could not wait, and has left the call, which goes its way: taken, as far as can be
+ * said. */
+static bool wait_without_gate(zlink_turn_t *turn, zlink_turn_call_record_t *call, zlink_status_t *status)
+{
+    zlink_status_t prepared = zlink_turn_prepare_wait(turn, &call->room, ZLINK_WAIT_YIELD, NULL, NULL);
+    if (prepared != ZLINK_OK) /* the owner is on the move */
+        prepared = zlink_turn_prepare_wait(turn, &call->room, ZLINK_WAIT_ASYNC, NULL, NULL);
+    if (prepared != ZLINK_OK)
+        zlink_cancellation_leave(&call->cancellation);
+    uint8_t before =
+        atomic_exchange_explicit(&call->meets, prepared == ZLINK_OK ? SENDER_WAITS : SENDER_LEFT, memory_order_acq_rel);
+    if (before == MESSAGE_ENDED) {
+        if (prepared == ZLINK_OK)
+            zlink_turn_abandon_wait(turn, &call->room);
+        *status = call->sent;
+        return true;
+    }
+    if (prepared != ZLINK_OK)
+        return false;
+    *status = zlink_turn_wait(turn, &call->room);
+    return true;
+}
+
 static void completed_by_mesh(zlink_outbound_call_t *outbound, zlink_status_t status, const zlink_call_answer_t *answer)
 {
     zlink_turn_call_record_t *call = ZLINK_CONTAINER_OF(outbound, zlink_turn_call_record_t, outbound);
+    if (call->waits_for_room) {
+        room_wait_ended(call, status);
+        return;
+    }
     if (status == ZLINK_OK && call->reply.message) {
         bool fits = strcmp(answer->packet, call->reply.type.packet) == 0;
         status = fits ? keep_answer(call, answer) : ZLINK_PROTOCOL_ERROR;
@@ -431,6 +378,7 @@ static void address_to_mesh(zlink_turn_call_record_t *call, const zlink_turn_cal
         call->outbound.route = ZLINK_ROUTE_EXACT_NODE;
     call->outbound.one_way = !plan->reply;
     call->outbound.exclude_local = destination->exclude_local;
+    call->outbound.behind_local = destination->behind_caller;
     call->outbound.node = plan->target == ZLINK_TARGET_NODE ? call->name : destination->node;
     call->outbound.target = plan->target;
     call->outbound.name = call->name;
@@ -447,8 +395,11 @@ static void address_to_mesh(zlink_turn_call_record_t *call, const zlink_turn_cal
 /* A one-way message that the mesh has taken at once: nobody waits for it. */
 static void sent_by_mesh(zlink_outbound_call_t *outbound, zlink_status_t status, const zlink_call_answer_t *answer)
 {
-    (void)status, (void)answer; /* counted by the mesh */
-    let_go(ZLINK_CONTAINER_OF(outbound, zlink_turn_call_record_t, outbound));
+    zlink_turn_call_record_t *call = ZLINK_CONTAINER_OF(outbound, zlink_turn_call_record_t, outbound);
+    (void)answer;
+    if (status != ZLINK_OK) /* counted by the mesh */
+        report_unsent(call, status);
+    let_go(call);
 }
 
 /* True: the message has been taken and the call is no longer the caller's. A channel that this node serves as well is
@@ -492,13 +443,33 @@ static void watch(zlink_turn_call_record_t *call, const zlink_call_options_t *op
 
 /* ---- the whole ---- */
 
+/* Asked before anything is made: a call that was given up beforehand is not begun (EX-58). */
+static bool is_cancelled(const zlink_turn_call_plan_t *plan)
+{
+    const zlink_call_options_t *options = plan->ask.options;
+    return options && options->cancellation && zlink_cancellation_is_cancelled(options->cancellation);
+}
+
+static uint32_t send_timeout_ms(const zlink_application_host_t *host, const zlink_turn_call_plan_t *plan)
+{
+    const zlink_outbound_t *outbound = &host->outbound;
+    uint32_t timeout_ms = plan->target == ZLINK_TARGET_CHANNEL && outbound->send_timeout_ms
+                              ? outbound->send_timeout_ms(outbound->context, plan->name)
+                              : 0;
+    return timeout_ms ? timeout_ms : host->send_timeout_ms;
+}
+
+/* A one-way message may be given less time than the configuration says, never more. */
 static uint64_t deadline_of(const zlink_application_host_t *host, const zlink_turn_call_plan_t *plan)
 {
     uint32_t timeout_ms = plan->ask.timeout_ms;
     if (!timeout_ms && plan->ask.options)
         timeout_ms = plan->ask.options->timeout_ms;
-    if (!timeout_ms)
-        timeout_ms = plan->reply ? host->request_timeout_ms : host->send_timeout_ms;
+    uint32_t longest_ms = plan->reply ? UINT32_MAX : send_timeout_ms(host, plan);
+    if (!timeout_ms && plan->reply)
+        timeout_ms = host->request_timeout_ms;
+    if (!timeout_ms || timeout_ms > longest_ms)
+        timeout_ms = longest_ms;
     return zlink_clock_now_ms(host->clock) + timeout_ms;
 }
 
@@ -506,11 +477,8 @@ zlink_status_t zlink_turn_call(zlink_turn_t *turn, const zlink_turn_call_plan_t 
 {
     zlink_call_destination_t destination = {.place = ZLINK_CALL_TO_MESH};
     zlink_turn_call_record_t *call = NULL;
-    zlink_status_t status = check(turn, plan);
-    if (status != ZLINK_OK)
-        return status;
+    zlink_status_t status = zlink_call_destination_find(turn, plan, &destination);
     const zlink_invocation_t *caller = zlink_invocation_of(turn);
-    status = find_destination(caller, plan, &destination);
     if (status == ZLINK_OK && is_cancelled(plan))
         status = ZLINK_CANCELLED;
     if (status == ZLINK_OK)
@@ -520,7 +488,7 @@ zlink_status_t zlink_turn_call(zlink_turn_t *turn, const zlink_turn_call_plan_t 
 
     uint64_t deadline_ms = deadline_of(caller->host, plan);
     if (destination.place != ZLINK_CALL_TO_MESH && !plan->reply) { /* taken or refused at once: nothing to wait for */
-        status = submit_here(call, &destination, deadline_ms);
+        status = submit_here(call, &destination, deadline_ms, plan->ask.options);
         let_go(call);
         return status;
     }
@@ -528,6 +496,8 @@ zlink_status_t zlink_turn_call(zlink_turn_t *turn, const zlink_turn_call_plan_t 
         address_to_mesh(call, plan, &destination, deadline_ms);
         if (taken_by_mesh(call, &destination))
             return ZLINK_OK;
+        if (!plan->reply && zlink_turn_check_wait(turn, ZLINK_WAIT_YIELD, NULL) == ZLINK_OK)
+            call->outbound.waits = waits_in_mesh;
     }
     status = zlink_turn_prepare_wait(turn, &call->wait, plan->mode, plan->then ? go_on : NULL, call);
     if (status != ZLINK_OK) {
@@ -537,7 +507,7 @@ zlink_status_t zlink_turn_call(zlink_turn_t *turn, const zlink_turn_call_plan_t 
     if (destination.place == ZLINK_CALL_TO_MESH) {
         caller->host->outbound.submit(caller->host->outbound.context, &call->outbound);
     } else {
-        status = submit_here(call, &destination, deadline_ms);
+        status = submit_here(call, &destination, deadline_ms, plan->ask.options);
         if (status != ZLINK_OK) {
             zlink_turn_abandon_wait(turn, &call->wait);
             let_go(call);
@@ -550,5 +520,8 @@ zlink_status_t zlink_turn_call(zlink_turn_t *turn, const zlink_turn_call_plan_t 
         zlink_invocation_of(turn)->drop_then = drop;
         return ZLINK_OK;
     }
-    return finish(call, zlink_turn_wait(turn, &call->wait));
+    status = zlink_turn_wait(turn, &call->wait);
+    if (call->waits_for_room && !wait_without_gate(turn, call, &status))
+        return ZLINK_OK;
+    return finish(call, status);
 }

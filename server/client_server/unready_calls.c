@@ -25,6 +25,7 @@ void zlink_unready_calls_wait(zlink_mesh_t *mesh, zlink_outbound_call_t *call)
     if (!call->gate) /* a gate has bounded its messages already */
         mesh->unready_count++;
     zlink_reactor_timer_start(mesh->reactor, &call->timer, call->deadline_ms < end_ms ? call->deadline_ms : end_ms);
+    zlink_mesh_call_waits(call);
 }
 
 void zlink_unready_calls_remove(zlink_outbound_call_t *call)

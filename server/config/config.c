@@ -22,6 +22,8 @@
 #define MIB             (1024ull * KIB)
 #define GIB             (1024ull * MIB)
 
+#define CONNECTION_BYTES 4096000ull /* in each direction */
+
 /* One configuration in the making. Only reads `text`, which is kept for the line numbers of refusals. */
 typedef struct reading {
     const char *text;
@@ -119,7 +121,8 @@ static const setting_t limits[] = {
     LIMIT(SETTING_INTEGER, resume_percent, 60, 0, 99),
     LIMIT(SETTING_INTEGER, stacks, 0, 0, 16777216),
     LIMIT(SETTING_BYTES, stack_bytes, 64 * KIB, 16 * KIB, 8 * MIB),
-    LIMIT(SETTING_BYTES, outbound_bytes, 4 * MIB, 64 * KIB, 2 * GIB),
+    LIMIT(SETTING_BYTES, outbound_bytes, CONNECTION_BYTES, 64 * KIB, 2 * GIB),
+    LIMIT(SETTING_BYTES, inbound_bytes, CONNECTION_BYTES, 64 * KIB, 2 * GIB),
     LIMIT(SETTING_INTEGER, connections, 16384, 2, 4194304),
     LIMIT(SETTING_INTEGER, connections_per_address, 4096, 2, 4194304),
     LIMIT(SETTING_INTEGER, handshakes, 1024, 1, 65536),

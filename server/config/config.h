@@ -64,6 +64,7 @@ typedef struct zlink_config_client_server {
     const char *const *servers;          /* of a client: addresses to dial, beside the server of this process … */
     const char *const *expected_servers; /* … and who is to answer; an entry is NULL: anybody */
     size_t server_count;
+    uint32_t send_timeout_ms; /* of its client; 0: that of the node */
 } zlink_config_client_server_t;
 
 /* Where the Spots of a type live that this node does not host. */
@@ -82,7 +83,8 @@ typedef struct zlink_config_limits {
     uint32_t resume_percent;              /* … and at which they go on; less than that */
     uint32_t stacks;                      /* live handler stacks; 0 = what the kernel allows */
     uint32_t stack_bytes;
-    uint32_t outbound_bytes; /* waiting to be sent on one connection */
+    uint32_t outbound_bytes; /* waiting to be sent on one connection … */
+    uint32_t inbound_bytes;  /* … and received and not read */
     uint32_t connections;    /* that came in, open at once; also those that are not authenticated */
     uint32_t connections_per_address;
     uint32_t handshakes;         /* of these, not handshaken yet */

@@ -104,6 +104,7 @@ static bool check_servers(const entry_t *entry, zlink_config_client_server_t *ma
     const zlink_config_raw_client_server_t *self = given(entry);
     const char **expected = places + self->servers_count;
     zlink_refusal_t reason;
+    uint64_t send_timeout_ms = 0;
     char key[32];
 
     /* The server of the same process is dialled without being named. */
@@ -127,6 +128,10 @@ static bool check_servers(const entry_t *entry, zlink_config_client_server_t *ma
     }
     made->servers = places;
     made->expected_servers = expected;
+    if (self->send_timeout != NULL &&
+        !zlink_config_value_duration_ms(self->send_timeout, 1, INT32_MAX, &send_timeout_ms, &reason))
+        return refuse(entry, "send_timeout", "%s", reason.line);
+    made->send_timeout_ms = (uint32_t)send_timeout_ms;
     made->server_count = self->servers_count;
     return true;
 }
@@ -145,6 +150,8 @@ static bool check_sides(const entry_t *entry)
             return refuse(entry, of_a_server[i].key, "is given for a channel that this entry only calls");
     if (self->servers_count > 0 && !(*self->role & ZLINK_CONFIG_SIDE_CLIENT))
         return refuse(entry, "servers", "is given for a channel that this entry only serves");
+    if (self->send_timeout != NULL && !(*self->role & ZLINK_CONFIG_SIDE_CLIENT))
+        return refuse(entry, "send_timeout", "is given for a channel that this entry only serves");
     return true;
 }
 

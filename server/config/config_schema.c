@@ -60,6 +60,7 @@ static const cyaml_schema_field_t client_server_fields[] = {
     CYAML_FIELD_SEQUENCE("servers", OPTIONAL, zlink_config_raw_client_server_t, servers, &text_entry, 0,
                          ZLINK_CONFIG_PEERS),
     TEXT(zlink_config_raw_client_server_t, weight, OPTIONAL),
+    TEXT(zlink_config_raw_client_server_t, send_timeout, OPTIONAL),
     CYAML_FIELD_END,
 };
 
@@ -86,6 +87,7 @@ static const cyaml_schema_field_t limit_fields[] = {
     TEXT(zlink_config_raw_limits_t, stacks, OPTIONAL),
     TEXT(zlink_config_raw_limits_t, stack_bytes, OPTIONAL),
     TEXT(zlink_config_raw_limits_t, outbound_bytes, OPTIONAL),
+    TEXT(zlink_config_raw_limits_t, inbound_bytes, OPTIONAL),
     TEXT(zlink_config_raw_limits_t, connections, OPTIONAL),
     TEXT(zlink_config_raw_limits_t, connections_per_address, OPTIONAL),
     TEXT(zlink_config_raw_limits_t, handshakes, OPTIONAL),

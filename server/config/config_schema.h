@@ -32,6 +32,7 @@ typedef struct zlink_config_raw_limits {
     char *stacks;
     char *stack_bytes;
     char *outbound_bytes;
+    char *inbound_bytes;
     char *connections;
     char *connections_per_address;
     char *handshakes;
@@ -60,6 +61,7 @@ typedef struct zlink_config_raw_client_server {
     char **servers;
     unsigned servers_count;
     char *weight;
+    char *send_timeout;
 } zlink_config_raw_client_server_t;
 
 typedef struct zlink_config_raw_log {

@@ -43,6 +43,14 @@ void zlink_mesh_complete(zlink_mesh_t *mesh, zlink_outbound_call_t *call, zlink_
     call->completed(call, status, answer ? answer : &nothing);
 }
 
+void zlink_mesh_call_waits(zlink_outbound_call_t *call)
+{
+    if (!call->one_way || !call->waits || call->has_waited)
+        return;
+    call->has_waited = true;
+    call->waits(call);
+}
+
 static void expired(zlink_timer_t *timer)
 {
     zlink_outbound_call_t *call = ZLINK_CONTAINER_OF(timer, zlink_outbound_call_t, timer);
@@ -152,6 +160,8 @@ static void post(zlink_mesh_t *mesh, zlink_outbound_call_t *call, zlink_send_gat
     call->reply_route_id = 0;
     call->waiting = false;
     call->unready = false;
+    call->has_waited = false;
+    call->at_home = false;
     call->parked = false;
     call->over = false;
     call->timer = (zlink_timer_t){0};
@@ -181,7 +191,7 @@ bool zlink_mesh_take(zlink_mesh_t *mesh, zlink_outbound_call_t *call)
 static void cancel(zlink_mail_t *mail)
 {
     zlink_outbound_call_t *call = ZLINK_CONTAINER_OF(mail, zlink_outbound_call_t, cancel_mail);
-    if (!call->over) {
+    if (!call->over && !call->at_home) { /* there it ends soon enough */
         zlink_counter_add(&cancels, 1);
         if (call->link)
             zlink_peer_link_cancel(call->link, call);
@@ -273,6 +283,8 @@ static zlink_stream_limits_t connection_limits(const zlink_mesh_options_t *optio
     return (zlink_stream_limits_t){
         .output_bytes = options->outbound_bytes,
         .output_hard_bytes = hard_bytes > OUTPUT_HARD_BYTES_MIN ? hard_bytes : OUTPUT_HARD_BYTES_MIN,
+        .input_bytes = options->inbound_bytes,
+        .write_cost = ZLINK_FRAME_CHARGE_BYTES - ZLINK_FRAME_PREFIX_BYTES,
     };
 }
 

@@ -84,7 +84,8 @@ typedef struct zlink_mesh_options {
     const char *const *spot_types; /* that it hosts */
     size_t spot_type_count;
     uint32_t max_body_bytes;
-    size_t outbound_bytes; /* of one connection, before senders wait */
+    size_t outbound_bytes; /* charged to one connection, before senders wait */
+    size_t inbound_bytes;  /* unread on one connection, before it is not read any more; 0: a default */
     uint32_t pending_max;
     uint32_t connections_max; /* these three: of the listener, 0 = its default */
     uint32_t connections_per_address_max;
@@ -204,6 +205,9 @@ zlink_status_t zlink_mesh_pick(zlink_mesh_t *mesh, const zlink_outbound_call_t *
 /* With the status of the pick: the call goes to whoever was picked, or ends. */
 void zlink_mesh_start_call(zlink_mesh_t *mesh, zlink_outbound_call_t *call, zlink_status_t status,
                            const zlink_channel_pick_t *picked);
+
+/* Tells the maker of a one-way call that it has to wait now. */
+void zlink_mesh_call_waits(zlink_outbound_call_t *call);
 
 /* Ends a call that is on no list of a link: takes it out of the pending table and calls `completed`. */
 void zlink_mesh_complete(zlink_mesh_t *mesh, zlink_outbound_call_t *call, zlink_status_t status,

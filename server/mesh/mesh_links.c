@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "server/client_server/unready_calls.h"
+#include "server/mesh/application_watch.h"
 #include "server/mesh/mesh.h"
 
 ZLINK_COUNTER_DEFINE(ready_links, ZLINK_GAUGE, "zlink.mesh_node.peers.ready", "Peers with a ready link");
@@ -177,6 +178,8 @@ void zlink_mesh_link_ready(zlink_peer_link_t *link)
     /* Only here: on the Application connection a probe could stand behind a call that waits for a permit, and a link
      * must not die because handlers are slow. */
     zlink_frame_connection_start_liveness(link->ends[ZLINK_CONNECTION_COMPLETION]->connection);
+    if (!zlink_mesh_is_client_server(mesh))
+        zlink_application_watch_start(link);
     if (link->dialer && link->dialer->dialer) {
         zlink_dialer_settled(link->dialer->dialer);
         link->dialer->failure_told = false;
@@ -240,6 +243,7 @@ void zlink_mesh_close_link(zlink_peer_link_t *link, zlink_status_t status, const
         return;
 
     link->state = ZLINK_LINK_CLOSING;
+    zlink_application_watch_stop(link);
     zlink_mesh_peer_paused(link, false);
     if (was_ready) {
         zlink_counter_add(&ready_links, -1);

@@ -49,7 +49,8 @@ struct zlink_outbound_call {
     /* Filled by the maker; all strings and bytes stay valid until `completed`. */
     zlink_call_route_t route;
     bool one_way;
-    bool exclude_local; /* the caller holds the gate of its own node's part of the channel */
+    bool exclude_local; /* the caller holds the gate of its own node's part of the channel … */
+    bool behind_local;  /* … and, of a one-way call, does not wait for room in its lane */
     const char *node;
     uint64_t link_number;
     zlink_target_kind_t target;
@@ -62,6 +63,9 @@ struct zlink_outbound_call {
     size_t metadata_bytes; /* 0: none */
     uint64_t deadline_ms;  /* on the reactor's clock */
     zlink_call_completed_t completed;
+    /* May be NULL. Once, on the reactor thread, before `completed`: a one-way call has to wait, for room on its link or
+     * for a ready server. */
+    void (*waits)(zlink_outbound_call_t *call);
     /* A maker that sets both lets a large payload be sent from where it lies: between the two, which may reach beyond
      * `completed`, the call and its payload stay where they are. One `release`, on the reactor thread, for each `hold`.
      * Only such a call can be cancelled. */
@@ -75,8 +79,11 @@ struct zlink_outbound_call {
     uint64_t reply_route_id; /* 0 while it is not registered */
     zlink_timer_t timer;
     zlink_send_gate_t *gate; /* of a one-way message that its sender does not wait for */
+    uint64_t place;          /* on its link: whoever was submitted before has a smaller one */
     bool waiting;            /* for room on its link */
     bool unready;            /* it waits for a ready server: server/client_server/unready_calls.h */
+    bool has_waited;         /* `waits` was called */
+    bool at_home;            /* it waits for room in a queue of this node: server/picked_room.h */
     bool over;               /* `completed` was called */
     _Atomic bool cancelled;  /* what was not sent yet is not sent any more */
     zlink_mail_t cancel_mail;

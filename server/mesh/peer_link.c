@@ -186,6 +186,7 @@ static bool try_submit(zlink_peer_link_t *link, zlink_outbound_call_t *call)
 void zlink_peer_link_submit(zlink_peer_link_t *link, zlink_outbound_call_t *call)
 {
     assert(link->state == ZLINK_LINK_READY);
+    call->place = ++link->last_place;
     if (call->payload_bytes > zlink_peer_link_body_bytes_max(link) - ZLINK_WIRE_SMALL_ENVELOPE_MAX) {
         zlink_mesh_complete(link->mesh, call, ZLINK_PROTOCOL_ERROR, NULL); /* the peer takes no message that long */
         return;
@@ -214,6 +215,7 @@ void zlink_peer_link_submit(zlink_peer_link_t *link, zlink_outbound_call_t *call
         zlink_large_calls_park(&link->large, call);
     else
         TAILQ_INSERT_TAIL(&link->waiting, call, on_link);
+    zlink_mesh_call_waits(call);
 }
 
 void zlink_peer_link_drained(zlink_peer_link_t *link)
@@ -229,15 +231,29 @@ void zlink_peer_link_drained(zlink_peer_link_t *link)
     }
 }
 
-/* Whoever has waited for the end of a large payload goes where it would have gone without: out, or to the end of those
- * that wait for room. */
+/* Among those that wait for room. Whoever came later, also to the same target, may be there already. */
+static void wait_at_its_place(zlink_peer_link_t *link, zlink_outbound_call_t *call)
+{
+    zlink_outbound_call_t *later;
+    TAILQ_FOREACH(later, &link->waiting, on_link)
+    {
+        if (later->place > call->place) {
+            TAILQ_INSERT_BEFORE(later, call, on_link);
+            return;
+        }
+    }
+    TAILQ_INSERT_TAIL(&link->waiting, call, on_link);
+}
+
+/* Whoever has waited for the end of a large payload goes where it would have gone without: out, or to its place among
+ * those that wait for room. */
 static void large_go_on(zlink_peer_link_t *link)
 {
     zlink_outbound_call_t *call;
     while (link->state == ZLINK_LINK_READY &&
            (call = zlink_large_calls_next(&link->large, large_bytes_max(link))) != NULL) {
         zlink_large_calls_remove(&link->large, call);
-        TAILQ_INSERT_TAIL(&link->waiting, call, on_link);
+        wait_at_its_place(link, call);
         if (TAILQ_FIRST(&link->waiting) == call && !link->peer_paused)
             try_submit(link, call);
     }

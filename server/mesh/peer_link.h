@@ -61,6 +61,7 @@ struct zlink_peer_link {
     uint64_t link_id;
     zlink_link_end_t *ends[2]; /* by lane */
     uint64_t ready_since_ms;
+    zlink_timer_t watch; /* see server/mesh/application_watch.h */
 
     /* What the peer said of itself; lists are the link's own copies. `name` comes from its certificate. */
     zlink_wire_hello_t peer;
@@ -71,10 +72,12 @@ struct zlink_peer_link {
     uint64_t peer_epoch;    /* … with this epoch; 0: in its HELLO or ADMIT */
     char name[ZLINK_WIRE_MESH_BYTES_MAX + 1];
 
-    struct zlink_outbound_calls calls;   /* registered, submitted, not answered */
-    struct zlink_outbound_calls waiting; /* for room in the Application connection's output, or for the peer to go on */
-    zlink_large_calls_t large;           /* what goes in chunks, and what waits for that */
-    uint32_t waiting_count;              /* of those that wait, the ones that came through no send gate */
+    struct zlink_outbound_calls calls; /* registered, submitted, not answered */
+    /* For room in the Application connection's output, or for the peer to go on; in the order of their places. */
+    struct zlink_outbound_calls waiting;
+    uint64_t last_place;
+    zlink_large_calls_t large; /* what goes in chunks, and what waits for that */
+    uint32_t waiting_count;    /* of those that wait, the ones that came through no send gate */
 
     UT_hash_handle by_number;
     TAILQ_ENTRY(zlink_peer_link) in_mesh;

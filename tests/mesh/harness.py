@@ -316,11 +316,21 @@ def yaml_of(value, indent=""):
 ESTABLISHED, LISTENING = 1, 10
 
 
+def _tcp_rows():
+    with open("/proc/thread-self/net/tcp", encoding="ascii") as file:
+        return [line.split() for line in file.readlines()[1:]]
+
+
 def tcp_sockets():
     """(local port, state) of every socket of this machine."""
-    with open("/proc/net/tcp", encoding="ascii") as file:
-        rows = [line.split() for line in file.readlines()[1:]]
-    return [(int(row[1].rsplit(":", 1)[1], 16), int(row[3], 16)) for row in rows]
+    return [(int(row[1].rsplit(":", 1)[1], 16), int(row[3], 16)) for row in _tcp_rows()]
+
+
+def remote_ends(local_port):
+    """(address, port) of the other end of each connection that is established on this port."""
+    ends = [row[2].split(":") for row in _tcp_rows()
+            if int(row[1].rsplit(":", 1)[1], 16) == local_port and int(row[3], 16) == ESTABLISHED]
+    return [(socket.inet_ntoa(struct.pack("<I", int(address, 16))), int(port, 16)) for address, port in ends]
 
 
 def free_ports(count):

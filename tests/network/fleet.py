@@ -34,6 +34,7 @@ BEGUN, ENDED = 1, 2
 OK, NOT_FOUND, CANCELLED = 0, 1, 100
 STATUS = {OK: "Ok", CANCELLED: "Cancelled", **{number + 1: name for number, name in enumerate(KINDS)}}
 PORT = 7700
+AT_REST = ("zlink.handlers.live", "zlink.requests.inflight")
 
 # A link that is lost is found out within 15 s; a dialer waits up to 7.5 s between attempts, and one that began before
 # the network was back may take its 5 s. What is above it is for a machine that does other things, too.
@@ -101,12 +102,21 @@ class Member(harness.Node):
             end = self._log_begins.get(life + 1)
             return file.read(end - self._log_begins[life] if end else -1).decode(errors="replace")
 
-    def losses(self, life, peer):
-        """How many links to this peer have ended in that life."""
-        return len(re.findall(rf"event=zlink\.peer\.lost .*\bpeer={peer}-", self.log_of(life)))
+    def losses(self, life):
+        """{peer: how many links to it have ended in that life}"""
+        return collections.Counter(re.findall(r"event=zlink\.peer\.lost .*\bpeer=([a-z]+)-", self.log_of(life)))
 
     def linked_to(self):
         return {link["name"] for link in self.links()}
+
+    def ports_of(self, peer):
+        """Of a link that the peer has dialled: its ports of the Application and of the Completion connection."""
+        address = next(link["address"] for link in self.links() if link["name"] == peer)
+        host, application = address.rsplit(":", 1)
+        with self.space.entered():
+            remotes = harness.remote_ends(PORT)
+        completion, = (port for where, port in remotes if where == host and port != int(application))
+        return int(application), completion
 
     def memory_bytes(self):
         """What the process has made for itself: mapped files, ledgers among them, do not count."""
@@ -277,16 +287,18 @@ class Fleet:
         with member.space.entered():
             return self.mesh.client(member)
 
+    def start_courier(self, client, stream):
+        client.request(Spot("courier", name_of(stream)), "tests.network.StartReq", pb.StartReq(
+            ledger=name_of(stream), channel=f"inbox-{stream.target}", kind=stream.kind, timeout_ms=self.timeout_ms,
+            period_ms=self.bulk_period_ms if stream.kind == BULK else self.period_ms).SerializeToString(),
+            timeout=harness.WAIT_S)
+        self.streams.append(stream)
+
     def start_couriers(self, member):
         client = self._client(member)
         for target in sorted(self.others(member)):
             for kind in self.kinds:
-                stream = Stream(member.name, member.life, target, kind)
-                client.request(Spot("courier", name_of(stream)), "tests.network.StartReq", pb.StartReq(
-                    ledger=name_of(stream), channel=f"inbox-{target}", kind=kind, timeout_ms=self.timeout_ms,
-                    period_ms=self.bulk_period_ms if kind == BULK else self.period_ms).SerializeToString(),
-                    timeout=harness.WAIT_S)
-                self.streams.append(stream)
+                self.start_courier(client, Stream(member.name, member.life, target, kind))
         client.close()
 
     def start_all_couriers(self):
@@ -340,15 +352,18 @@ class Fleet:
         self._stop({SEND})
         self.wait_progress(2, RECOVERY_S, kinds={YIELD})  # these are behind the one-way messages, in the same line
         self._stop(set(self.kinds) - {SEND})
-        wait_until(lambda: all(member.counter("zlink.handlers.live") == 0 for member in self.live()),
-                   "every handler has ended")
+        wait_until(lambda: all(member.counter(gauge) == 0 for member in self.live() for gauge in AT_REST),
+                   lambda: f"nothing is open: {[[member.counter(gauge) for gauge in AT_REST] for member in self.live()]}")
 
     def sums(self):
+        """Everything that any life has sent. Fails where something is wrong."""
         sums = Sums()
+        losses = {(member.name, life): member.losses(life) for member in self.members.values()
+                  for life in range(1, member.life + 1)}
         for stream in self.streams:
-            member = self.members[stream.sender]
             _sum_stream(sums, stream, self._ledger("sent", stream, True), self._ledger("got", stream, True),
-                        member.losses(stream.life, stream.target), stream.life in member.killed_lives)
+                        losses[stream.sender, stream.life][stream.target],
+                        stream.life in self.members[stream.sender].killed_lives)
         check(not sums.problems, f"{sums}\n" + "\n".join(sums.problems[:20]))
         check(sums.begun == sums.accounted, f"sent and accounted for differ: {sums}")
         return sums

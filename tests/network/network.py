@@ -251,6 +251,11 @@ class Network:
         """Nothing of the one reaches the other."""
         return Fault(self._rule(destination, f"ip saddr {self.address(source)} drop"))
 
+    def hole_of_connection(self, one, other, port):
+        """Of the connections between two nodes only that is gone which has this port at the end of `one`."""
+        return Fault(self._rule(other, f"ip saddr {self.address(one)} tcp sport {port} drop"),
+                     self._rule(one, f"ip saddr {self.address(other)} tcp dport {port} drop"))
+
     def part(self, group):
         """Nothing passes between the group and the others."""
         others = [name for name in self.names if name not in group]

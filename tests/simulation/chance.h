@@ -27,6 +27,8 @@ uint64_t chance_trace(void);
             chance_failed(__FILE__, __LINE__, #CONDITION);                                                             \
     } while (0)
 
+#define cannot_be(WHAT) chance_failed(__FILE__, __LINE__, WHAT)
+
 void chance_failed(const char *file, int line, const char *condition) __attribute__((noreturn));
 
 #endif

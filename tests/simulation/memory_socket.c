@@ -1,77 +1,20 @@
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/queue.h>
-#include <sys/random.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "tests/simulation/memory_kernel_internal.h"
 
-#define SOCKETS_MAX        1024
-#define PIECES_MAX         8u
-#define ADDRESS_OF(NUMBER) htonl(0x0a000001u + (NUMBER))
-
-typedef enum segment_kind { SEGMENT_BYTES, SEGMENT_END, SEGMENT_RESET } segment_kind_t;
-
-/* Of one direction of a connection. */
-typedef struct segment {
-    STAILQ_ENTRY(segment) next;
-    segment_kind_t kind;
-    uint64_t due_ns;
-    size_t size, taken;
-    uint8_t bytes[];
-} segment_t;
-
-STAILQ_HEAD(segments, segment);
-
-typedef enum socket_kind { SOCKET_FRESH, SOCKET_LISTENING, SOCKET_CONNECTING, SOCKET_CONNECTED } socket_kind_t;
-
-typedef struct memory_socket memory_socket_t;
-
-struct memory_socket {
-    TAILQ_ENTRY(memory_socket) in_all;
-    socket_kind_t kind;
-    int fd; /* -1: accepted by the kernel and not by the process */
-    unsigned machine, far_machine;
-    struct sockaddr_in own, far;
-    memory_operation_t accept, connect, receive, send;
-
-    memory_socket_t *listener; /* of one that is not accepted yet */
-    uint64_t due_ns;           /* CONNECTING: when it arrives at the other machine */
-    memory_socket_t *other;    /* NULL: it is gone */
-    struct segments inbox;     /* on their way to here */
-    struct segments arrived;   /* to be received */
-    size_t inbox_bytes;        /* of both, not received */
-    size_t window;             /* how many of these there may be */
-    uint64_t last_due_ns;      /* of the inbox */
-    bool silent;               /* nothing comes any more */
-    bool reset, ended;         /* what has arrived */
-    bool answered;             /* bytes for a side that is gone, with a reset */
-    bool shut_out, shut_in;    /* from here */
-    struct iovec pieces[PIECES_MAX];
-    size_t piece_count, piece, piece_at, sent, send_bytes;
-};
-
-static struct {
-    TAILQ_HEAD(, memory_socket) all;
-    memory_socket_t *by_fd[SOCKETS_MAX];
-    bool parted[MEMORY_KERNEL_MACHINES][MEMORY_KERNEL_MACHINES];
-    bool cut_off[MEMORY_KERNEL_MACHINES];
-    uint64_t usual_ns, odd_ns;
-    uint16_t last_port;
-} network;
+memory_network_t memory_network;
 
 void memory_sockets_open(void)
 {
-    memset(&network, 0, sizeof(network));
-    TAILQ_INIT(&network.all);
+    memset(&memory_network, 0, sizeof(memory_network));
+    TAILQ_INIT(&memory_network.all);
 }
 
 void memory_sockets_close(void)
 {
-    hold_true(TAILQ_EMPTY(&network.all));
+    hold_true(TAILQ_EMPTY(&memory_network.all));
 }
 
 void memory_kernel_open(const uint64_t *now_ns)
@@ -88,42 +31,42 @@ void memory_kernel_close(void)
 
 /* ---- sockets ---- */
 
-static memory_socket_t *socket_of(int fd)
+memory_socket_t *memory_socket_of(int fd)
 {
-    hold_true(fd >= MEMORY_FD_FIRST && fd < MEMORY_FD_FIRST + SOCKETS_MAX);
-    memory_socket_t *found = network.by_fd[fd - MEMORY_FD_FIRST];
+    hold_true(fd >= MEMORY_FD_FIRST && fd < MEMORY_FD_FIRST + MEMORY_SOCKETS_MAX);
+    memory_socket_t *found = memory_network.by_fd[fd - MEMORY_FD_FIRST];
 
     hold_true(found != NULL && found->machine == memory_kernel_machine());
     return found;
 }
 
-static memory_socket_t *socket_make(unsigned machine)
+memory_socket_t *memory_socket_make(unsigned machine)
 {
     memory_socket_t *made = calloc(1, sizeof(*made));
 
     hold_true(made != NULL);
     made->fd = -1;
     made->machine = machine;
-    made->own = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = ADDRESS_OF(machine)};
+    made->own = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = MEMORY_ADDRESS_OF(machine)};
     STAILQ_INIT(&made->inbox);
     STAILQ_INIT(&made->arrived);
-    TAILQ_INSERT_TAIL(&network.all, made, in_all);
+    TAILQ_INSERT_TAIL(&memory_network.all, made, in_all);
     return made;
 }
 
 /* The lowest free number, as every kernel does it: numbers are reused at once. */
-static int socket_name(memory_socket_t *named)
+int memory_socket_name(memory_socket_t *named)
 {
     int number = 0;
 
-    while (network.by_fd[number] != NULL)
-        hold_true(++number < SOCKETS_MAX);
-    network.by_fd[number] = named;
+    while (memory_network.by_fd[number] != NULL)
+        hold_true(++number < MEMORY_SOCKETS_MAX);
+    memory_network.by_fd[number] = named;
     named->fd = MEMORY_FD_FIRST + number;
     return named->fd;
 }
 
-static void segments_drop(memory_socket_t *at, struct segments *list)
+void memory_segments_drop(memory_socket_t *at, struct segments *list)
 {
     segment_t *segment;
 
@@ -134,15 +77,15 @@ static void segments_drop(memory_socket_t *at, struct segments *list)
     }
 }
 
-static void socket_free(memory_socket_t *gone)
+void memory_socket_free(memory_socket_t *gone)
 {
     if (gone->other != NULL)
         gone->other->other = NULL;
-    segments_drop(gone, &gone->inbox);
-    segments_drop(gone, &gone->arrived);
+    memory_segments_drop(gone, &gone->inbox);
+    memory_segments_drop(gone, &gone->arrived);
     if (gone->fd >= 0)
-        network.by_fd[gone->fd - MEMORY_FD_FIRST] = NULL;
-    TAILQ_REMOVE(&network.all, gone, in_all);
+        memory_network.by_fd[gone->fd - MEMORY_FD_FIRST] = NULL;
+    TAILQ_REMOVE(&memory_network.all, gone, in_all);
     free(gone);
 }
 
@@ -150,13 +93,12 @@ static void socket_free(memory_socket_t *gone)
 
 static uint64_t latency_ns(void)
 {
-    const uint64_t most_ns = chance_one_in(16) ? network.odd_ns : network.usual_ns;
+    const uint64_t most_ns = chance_one_in(16) ? memory_network.odd_ns : memory_network.usual_ns;
 
     return most_ns / 1024 * chance_any(1024);
 }
 
-/* Behind everything that is on its way to `to`. */
-static void segment_send(memory_socket_t *to, segment_kind_t kind, const uint8_t *bytes, size_t size)
+void memory_segment_send(memory_socket_t *to, segment_kind_t kind, const uint8_t *bytes, size_t size)
 {
     segment_t *segment = calloc(1, sizeof(*segment) + size);
 
@@ -174,22 +116,19 @@ static void segment_send(memory_socket_t *to, segment_kind_t kind, const uint8_t
     memory_kernel_totals.segments++;
 }
 
-/* What was on its way is lost, and the socket learns of it. */
-static void reset_send(memory_socket_t *to)
+void memory_reset_send(memory_socket_t *to)
 {
-    segments_drop(to, &to->inbox);
+    memory_segments_drop(to, &to->inbox);
     to->last_due_ns = 0;
-    segment_send(to, SEGMENT_RESET, NULL, 0);
+    memory_segment_send(to, SEGMENT_RESET, NULL, 0);
 }
 
 static bool may_pass(const memory_socket_t *to)
 {
-    return !to->silent && !network.parted[to->machine][to->far_machine];
+    return !to->silent && !memory_network.parted[to->machine][to->far_machine];
 }
 
 /* ---- receiving and sending ---- */
-
-static void send_try(memory_socket_t *from);
 
 static size_t arrived_take(memory_socket_t *at, uint8_t *into, size_t room)
 {
@@ -213,7 +152,7 @@ static size_t arrived_take(memory_socket_t *at, uint8_t *into, size_t room)
     return filled;
 }
 
-static void receive_try(memory_socket_t *at)
+void memory_receive_try(memory_socket_t *at)
 {
     while (at->receive.ring != NULL && !STAILQ_EMPTY(&at->arrived)) {
         size_t room;
@@ -231,7 +170,7 @@ static void receive_try(memory_socket_t *at)
             flags |= IORING_CQE_F_MORE;
         memory_operation_complete(&at->receive, (int32_t)arrived_take(at, buffer, room), flags);
         if (at->other != NULL)
-            send_try(at->other);
+            memory_send_try(at->other);
     }
     if (at->receive.ring != NULL && (at->reset || at->ended || at->shut_in))
         memory_operation_complete(&at->receive, at->reset && !at->shut_in ? -ECONNRESET : 0, 0);
@@ -252,7 +191,7 @@ static void send_some(memory_socket_t *from)
             return;
         if (chance_one_in(4))
             part = 1 + chance_any((unsigned)part);
-        segment_send(to, SEGMENT_BYTES, (const uint8_t *)piece->iov_base + from->piece_at, part);
+        memory_segment_send(to, SEGMENT_BYTES, (const uint8_t *)piece->iov_base + from->piece_at, part);
         from->sent += part;
         from->piece_at += part;
         if (from->piece_at == piece->iov_len) {
@@ -267,11 +206,11 @@ static void send_to_nobody(memory_socket_t *from)
 {
     from->sent = from->send_bytes;
     if (!from->answered)
-        segment_send(from, SEGMENT_RESET, NULL, 0);
+        memory_segment_send(from, SEGMENT_RESET, NULL, 0);
     from->answered = true;
 }
 
-static void send_try(memory_socket_t *from)
+void memory_send_try(memory_socket_t *from)
 {
     if (from->send.ring == NULL)
         return;
@@ -292,25 +231,25 @@ static void send_try(memory_socket_t *from)
 
 void memory_socket_receive(int fd, memory_operation_t operation)
 {
-    memory_socket_t *at = socket_of(fd);
+    memory_socket_t *at = memory_socket_of(fd);
 
     hold_true(at->kind == SOCKET_CONNECTED && at->receive.ring == NULL);
     at->receive = operation;
-    receive_try(at);
+    memory_receive_try(at);
 }
 
 void memory_socket_send(int fd, memory_operation_t operation, const struct iovec *pieces, size_t count)
 {
-    memory_socket_t *from = socket_of(fd);
+    memory_socket_t *from = memory_socket_of(fd);
 
-    hold_true(from->kind == SOCKET_CONNECTED && from->send.ring == NULL && count <= PIECES_MAX);
+    hold_true(from->kind == SOCKET_CONNECTED && from->send.ring == NULL && count <= MEMORY_PIECES_MAX);
     memcpy(from->pieces, pieces, count * sizeof(*pieces));
     from->piece_count = count;
     from->piece = from->piece_at = from->sent = from->send_bytes = 0;
     for (size_t i = 0; i < count; i++)
         from->send_bytes += pieces[i].iov_len;
     from->send = operation;
-    send_try(from);
+    memory_send_try(from);
 }
 
 /* ---- connecting ---- */
@@ -319,7 +258,7 @@ static void accept_try(memory_socket_t *listener)
 {
     memory_socket_t *waiting;
 
-    TAILQ_FOREACH(waiting, &network.all, in_all)
+    TAILQ_FOREACH(waiting, &memory_network.all, in_all)
     {
         if (listener->accept.ring == NULL)
             return;
@@ -328,13 +267,13 @@ static void accept_try(memory_socket_t *listener)
         waiting->listener = NULL;
         const uint32_t more = listener->accept.goes_on && !chance_one_in(8) ? IORING_CQE_F_MORE : 0;
 
-        memory_operation_complete(&listener->accept, socket_name(waiting), more);
+        memory_operation_complete(&listener->accept, memory_socket_name(waiting), more);
     }
 }
 
 void memory_socket_accept(int fd, memory_operation_t operation)
 {
-    memory_socket_t *listener = socket_of(fd);
+    memory_socket_t *listener = memory_socket_of(fd);
 
     hold_true(listener->kind == SOCKET_LISTENING && listener->accept.ring == NULL);
     listener->accept = operation;
@@ -343,23 +282,23 @@ void memory_socket_accept(int fd, memory_operation_t operation)
 
 void memory_socket_connect(int fd, memory_operation_t operation, const struct sockaddr_in *address)
 {
-    memory_socket_t *from = socket_of(fd);
+    memory_socket_t *from = memory_socket_of(fd);
 
     hold_true(from->kind == SOCKET_FRESH);
     from->kind = SOCKET_CONNECTING;
     from->connect = operation;
     from->far = *address;
-    from->far_machine = ntohl(address->sin_addr.s_addr) - ntohl(ADDRESS_OF(0));
+    from->far_machine = ntohl(address->sin_addr.s_addr) - ntohl(MEMORY_ADDRESS_OF(0));
     hold_true(from->far_machine < MEMORY_KERNEL_MACHINES);
-    from->own.sin_port = htons((uint16_t)(32768u + network.last_port++ % 16384u));
+    from->own.sin_port = htons((uint16_t)(32768u + memory_network.last_port++ % 16384u));
     from->due_ns = memory_now_ns() + latency_ns();
 }
 
-static memory_socket_t *listener_at(const struct sockaddr_in *address)
+memory_socket_t *memory_listener_at(const struct sockaddr_in *address)
 {
     memory_socket_t *found;
 
-    TAILQ_FOREACH(found, &network.all, in_all)
+    TAILQ_FOREACH(found, &memory_network.all, in_all)
     {
         if (found->kind == SOCKET_LISTENING && found->own.sin_addr.s_addr == address->sin_addr.s_addr &&
             found->own.sin_port == address->sin_port)
@@ -371,14 +310,14 @@ static memory_socket_t *listener_at(const struct sockaddr_in *address)
 /* It has arrived at the other machine. */
 static void connect_arrive(memory_socket_t *from)
 {
-    memory_socket_t *listener = listener_at(&from->far);
+    memory_socket_t *listener = memory_listener_at(&from->far);
 
-    if (listener == NULL || network.cut_off[from->far_machine] || network.cut_off[from->machine]) {
+    if (listener == NULL || memory_network.cut_off[from->far_machine] || memory_network.cut_off[from->machine]) {
         memory_operation_complete(&from->connect, -ECONNREFUSED, 0);
         from->kind = SOCKET_FRESH;
         return;
     }
-    memory_socket_t *to = socket_make(from->far_machine);
+    memory_socket_t *to = memory_socket_make(from->far_machine);
 
     from->kind = to->kind = SOCKET_CONNECTED;
     from->other = to;
@@ -420,8 +359,8 @@ static void segment_arrive(memory_socket_t *at)
         at->other->other = NULL;
         at->other = NULL;
     }
-    receive_try(at);
-    send_try(at);
+    memory_receive_try(at);
+    memory_send_try(at);
 }
 
 bool memory_kernel_deliver(void)
@@ -430,7 +369,7 @@ bool memory_kernel_deliver(void)
     memory_socket_t *at;
     unsigned count = 0;
 
-    TAILQ_FOREACH(at, &network.all, in_all)
+    TAILQ_FOREACH(at, &memory_network.all, in_all)
     {
         count += due_ns(at) <= now_ns;
     }
@@ -438,7 +377,7 @@ bool memory_kernel_deliver(void)
         return false;
     unsigned skip = chance_any(count);
 
-    TAILQ_FOREACH(at, &network.all, in_all)
+    TAILQ_FOREACH(at, &memory_network.all, in_all)
     {
         if (due_ns(at) <= now_ns && skip-- == 0)
             break;
@@ -456,7 +395,7 @@ uint64_t memory_kernel_next_ns(void)
     uint64_t next_ns = UINT64_MAX;
     const memory_socket_t *at;
 
-    TAILQ_FOREACH(at, &network.all, in_all)
+    TAILQ_FOREACH(at, &memory_network.all, in_all)
     {
         const uint64_t at_ns = due_ns(at);
 
@@ -480,7 +419,7 @@ static int cancel(memory_operation_t *operation, const memory_socket_t *at)
 
 int memory_socket_cancel_all(int fd)
 {
-    memory_socket_t *at = socket_of(fd);
+    memory_socket_t *at = memory_socket_of(fd);
     const int count =
         cancel(&at->accept, at) + cancel(&at->connect, at) + cancel(&at->receive, at) + cancel(&at->send, at);
 
@@ -491,7 +430,7 @@ int memory_socket_cancel_one(const memory_ring_t *ring, uint64_t user_data)
 {
     memory_socket_t *at;
 
-    TAILQ_FOREACH(at, &network.all, in_all)
+    TAILQ_FOREACH(at, &memory_network.all, in_all)
     {
         memory_operation_t *const operations[] = {&at->accept, &at->connect, &at->receive, &at->send};
 
@@ -505,260 +444,4 @@ int memory_socket_cancel_one(const memory_ring_t *ring, uint64_t user_data)
         }
     }
     return -ENOENT;
-}
-
-/* ---- faults ---- */
-
-void memory_kernel_set_latency(uint64_t usual_ns, uint64_t odd_ns)
-{
-    network.usual_ns = usual_ns;
-    network.odd_ns = odd_ns;
-}
-
-void memory_kernel_part(unsigned one, unsigned other, bool parted)
-{
-    network.parted[one][other] = network.parted[other][one] = parted;
-}
-
-static memory_socket_t *pick_connected(void)
-{
-    memory_socket_t *at;
-    unsigned count = 0;
-
-    TAILQ_FOREACH(at, &network.all, in_all)
-    {
-        count += at->other != NULL && !at->silent;
-    }
-    if (count == 0)
-        return NULL;
-    unsigned skip = chance_any(count);
-
-    TAILQ_FOREACH(at, &network.all, in_all)
-    {
-        if (at->other != NULL && !at->silent && skip-- == 0)
-            break;
-    }
-    return at;
-}
-
-bool memory_kernel_reset_one(void)
-{
-    memory_socket_t *one = pick_connected();
-
-    if (one == NULL)
-        return false;
-    memory_socket_t *other = one->other;
-
-    memory_kernel_totals.resets++;
-    one->other = other->other = NULL;
-    reset_send(one);
-    reset_send(other);
-    return true;
-}
-
-void memory_kernel_silence(unsigned one, unsigned other)
-{
-    memory_socket_t *at;
-
-    TAILQ_FOREACH(at, &network.all, in_all)
-    {
-        if (at->other != NULL &&
-            ((at->machine == one && at->far_machine == other) || (at->machine == other && at->far_machine == one)))
-            at->silent = true;
-    }
-}
-
-static bool is_lost(const memory_socket_t *at)
-{
-    const segment_t *segment;
-
-    STAILQ_FOREACH(segment, &at->inbox, next)
-    {
-        if (segment->kind == SEGMENT_RESET)
-            return true;
-    }
-    return at->reset;
-}
-
-unsigned memory_kernel_faulty(void)
-{
-    const memory_socket_t *at;
-    unsigned count = 0;
-
-    TAILQ_FOREACH(at, &network.all, in_all)
-    {
-        count += at->silent || is_lost(at);
-    }
-    return count;
-}
-
-void memory_kernel_cut_off(unsigned machine)
-{
-    memory_socket_t *at;
-
-    network.cut_off[machine] = true;
-    TAILQ_FOREACH(at, &network.all, in_all)
-    {
-        if (at->machine != machine)
-            continue;
-        if (at->kind != SOCKET_CONNECTED)
-            continue;
-        at->silent = false;
-        if (at->other != NULL) {
-            memory_socket_t *other = at->other;
-
-            at->other = other->other = NULL;
-            other->silent = chance_one_in(3); /* else others learn of it */
-            reset_send(other);
-        }
-        at->reset = true;
-        segments_drop(at, &at->inbox);
-        receive_try(at);
-        send_try(at);
-    }
-}
-
-void memory_sockets_revive(unsigned machine)
-{
-    network.cut_off[machine] = false;
-}
-
-/* ---- in place of libc's functions ---- */
-
-int __wrap_socket(int family, int type, int protocol);
-int __wrap_bind(int fd, const struct sockaddr *address, socklen_t size);
-int __wrap_listen(int fd, int backlog);
-int __wrap_getsockname(int fd, struct sockaddr *address, socklen_t *size);
-int __wrap_getpeername(int fd, struct sockaddr *address, socklen_t *size);
-int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t size);
-int __wrap_shutdown(int fd, int how);
-int __wrap_close(int fd);
-ssize_t __wrap_getrandom(void *into, size_t size, unsigned flags);
-int __real_close(int fd);
-ssize_t __real_getrandom(void *into, size_t size, unsigned flags);
-
-int __wrap_socket(int family, int type, int protocol)
-{
-    hold_true(family == AF_INET && (type & SOCK_STREAM) != 0 && protocol == 0);
-    return socket_name(socket_make(memory_kernel_machine()));
-}
-
-int __wrap_bind(int fd, const struct sockaddr *address, socklen_t size)
-{
-    memory_socket_t *bound = socket_of(fd);
-
-    hold_true(size == sizeof(bound->own));
-    memcpy(&bound->own, address, sizeof(bound->own));
-    hold_true(bound->own.sin_addr.s_addr == ADDRESS_OF(bound->machine) && bound->own.sin_port != 0);
-    if (listener_at(&bound->own) == NULL)
-        return 0;
-    errno = EADDRINUSE;
-    return -1;
-}
-
-int __wrap_listen(int fd, int backlog)
-{
-    (void)backlog;
-    socket_of(fd)->kind = SOCKET_LISTENING;
-    return 0;
-}
-
-static int name_give(const struct sockaddr_in *name, struct sockaddr *address, socklen_t *size)
-{
-    hold_true(*size >= sizeof(*name));
-    memcpy(address, name, sizeof(*name));
-    *size = sizeof(*name);
-    return 0;
-}
-
-int __wrap_getsockname(int fd, struct sockaddr *address, socklen_t *size)
-{
-    return name_give(&socket_of(fd)->own, address, size);
-}
-
-int __wrap_getpeername(int fd, struct sockaddr *address, socklen_t *size)
-{
-    const memory_socket_t *at = socket_of(fd);
-
-    if (at->kind != SOCKET_CONNECTED || at->reset) {
-        errno = ENOTCONN;
-        return -1;
-    }
-    return name_give(&at->far, address, size);
-}
-
-int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t size)
-{
-    (void)level, (void)name, (void)value, (void)size;
-    (void)socket_of(fd);
-    return 0;
-}
-
-static void end_send(memory_socket_t *from)
-{
-    if (!from->shut_out && from->other != NULL)
-        segment_send(from->other, SEGMENT_END, NULL, 0);
-    from->shut_out = true;
-}
-
-int __wrap_shutdown(int fd, int how)
-{
-    memory_socket_t *at = socket_of(fd);
-
-    if (at->kind != SOCKET_CONNECTED) {
-        errno = ENOTCONN;
-        return -1;
-    }
-    end_send(at);
-    at->shut_in = at->shut_in || how == SHUT_RDWR;
-    receive_try(at);
-    send_try(at);
-    return 0;
-}
-
-/* Whoever waits to be accepted goes with the listener. */
-static void backlog_drop(const memory_socket_t *listener)
-{
-    memory_socket_t *waiting;
-    memory_socket_t *next;
-
-    for (waiting = TAILQ_FIRST(&network.all); waiting != NULL; waiting = next) {
-        next = TAILQ_NEXT(waiting, in_all);
-        if (waiting->listener != listener)
-            continue;
-        if (waiting->other != NULL)
-            reset_send(waiting->other);
-        socket_free(waiting);
-    }
-}
-
-int __wrap_close(int fd)
-{
-    if (fd < MEMORY_FD_FIRST)
-        return __real_close(fd);
-    memory_socket_t *closed = socket_of(fd);
-
-    hold_true(closed->accept.ring == NULL && closed->connect.ring == NULL && closed->receive.ring == NULL &&
-              closed->send.ring == NULL);
-    if (closed->kind == SOCKET_LISTENING)
-        backlog_drop(closed);
-    if (closed->other != NULL && closed->inbox_bytes > 0)
-        reset_send(closed->other); /* what was not read is lost, and the sender is told */
-    else
-        end_send(closed);
-    socket_free(closed);
-    return 0;
-}
-
-/* Every number that a node takes from the kernel is the seed's; one byte is asked for to see whether memory is there.
- */
-ssize_t __wrap_getrandom(void *into, size_t size, unsigned flags)
-{
-    uint8_t *bytes = into;
-
-    if (size < sizeof(uint32_t))
-        return __real_getrandom(into, size, flags);
-    for (size_t i = 0; i < size; i++)
-        bytes[i] = (uint8_t)chance_any(256);
-    return (ssize_t)size;
 }

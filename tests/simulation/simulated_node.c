@@ -265,7 +265,7 @@ static void next_stage(simulated_node_t *node)
         break;
     case SIMULATED_DOWN:
     case SIMULATED_UP:
-        hold_true(!"a stage of no stop");
+        cannot_be("a stage of no stop");
     }
 }
 

@@ -16,11 +16,11 @@
 #include "tests/simulation/traffic.h"
 #include "tests/unit/harness.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SEEDS 150u
+#if defined(__SANITIZE_ADDRESS__)
+#define SEEDS 400u
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SEEDS 150u
+#define SEEDS 100u
 #endif
 #endif
 #ifndef SEEDS
@@ -35,8 +35,9 @@
  * to be admitted, the next waits for 7.5 s at most and may meet the end of the last link, and so may its second
  * connection. */
 #define RECOVERY_MS UINT64_C(45000)
-/* Then no call is older than its time, however deep it is in others. */
-#define SETTLE_MS UINT64_C(20000)
+/* Handlers make several calls of 3 s one after the other, and a node that stops waits 5 s for each of the two
+ * connections of a peer that is gone. */
+#define SETTLE_MS UINT64_C(40000)
 /* Deadlines of 15 s that a fault has set going may end a link so long after it. One-way messages, which nobody waits
  * for, have arrived by then as well. */
 #define LATE_MS UINT64_C(16000)

@@ -22,10 +22,17 @@ typedef enum aim { AIM_SPOT, AIM_CHANNEL, AIM_NODE, AIMS } aim_t;
 
 typedef enum form { FORM_SEND, FORM_ASYNC, FORM_YIELD, FORM_ASYNC_THEN, FORM_YIELD_THEN, FORMS } form_t;
 
+typedef struct target {
+    aim_t aim;
+    const char *name; /* NULL: none */
+    char id[8];
+} target_t;
+
 /* `self` of every Spot, channel part and node: zeroed when its life begins. */
 typedef struct owner {
     unsigned number; /* from 1; 0 until its first turn */
     bool inside;     /* a turn runs or holds it */
+    target_t last;   /* whom it called */
 } owner_t;
 
 typedef struct call {
@@ -47,6 +54,8 @@ static struct {
     unsigned call_count;
     unsigned open;
     unsigned owner_count;
+    unsigned spots;                          /* of each type, … */
+    unsigned large_one_in;                   /* … and how many requests are large: each world has its ways */
     unsigned newest[OWNERS_MAX][OWNERS_MAX]; /* call of the first that has run in the second */
 } book;
 
@@ -57,6 +66,8 @@ void traffic_begin(simulated_node_t *nodes, unsigned count)
     memset(&book, 0, sizeof(book));
     book.nodes = nodes;
     book.node_count = count;
+    book.spots = 1 + chance_any(3);
+    book.large_one_in = chance_one_in(3) ? 3 : 24;
 }
 
 void traffic_end(void)
@@ -106,8 +117,8 @@ static void call_end(call_t *call, zlink_status_t status, const Done *done)
     hold_true(status == ZLINK_OK || !call->must_end_well);
     if (status != ZLINK_OK || call->form == FORM_SEND)
         return;
-    hold_true(done->number == call->number); /* the answer is its own … */
-    hold_true(call->runs == 1);              /* … and its handler has run */
+    hold_true(done != NULL && done->number == call->number); /* the answer is its own … */
+    hold_true(call->runs == 1);                              /* … and its handler has run */
 }
 
 /* What nobody was to run: the target is not there, or it was not allowed. */
@@ -192,13 +203,10 @@ typedef struct later {
 } later_t;
 
 typedef struct plan {
-    aim_t aim;
-    const char *name;
-    char id[8];
+    target_t to;
     zlink_ask_t ask;
     zlink_call_options_t options;
     Ask small;
-    Tell tell;
     AskMuch *large; /* NULL: it is small */
 } plan_t;
 
@@ -206,25 +214,33 @@ static zlink_status_t then(zlink_turn_t *turn, void *self, zlink_status_t status
 
 static const char *const cell_names[] = {"cell-n0", "cell-n1", "cell-n2"};
 
-static void plan_aim(plan_t *plan, const simulated_node_t *at, const simulated_node_t *peer)
+static target_t any_target(const simulated_node_t *node)
 {
-    const simulated_node_t *node = peer != NULL ? peer : &book.nodes[chance_any(book.node_count)];
+    target_t to = {.aim = chance_one_in(3) ? AIM_SPOT : (aim_t)chance_any(AIMS)};
 
-    plan->aim = peer != NULL ? AIM_SPOT : (aim_t)chance_any(AIMS);
-    if (chance_one_in(3) && peer == NULL)
-        plan->aim = AIM_SPOT;
-    (void)at;
-    switch (plan->aim) {
+    switch (to.aim) {
     case AIM_SPOT:
-        plan->name = cell_names[node->machine];
-        (void)snprintf(plan->id, sizeof(plan->id), "%u", chance_any(TRAFFIC_SPOTS));
+        to.name = cell_names[node->machine];
+        (void)snprintf(to.id, sizeof(to.id), "%u", chance_any(book.spots));
         break;
     case AIM_CHANNEL:
-        plan->name = chance_one_in(32) ? "nobody" : "work";
+        to.name = chance_one_in(32) ? "nobody" : "work";
         break;
     default:
-        plan->name = node->identity.node_id;
+        to.name = node->identity.node_id;
     }
+    return to;
+}
+
+/* Often the same again: calls to one target have an order. */
+static void plan_target(plan_t *plan, owner_t *owner, const simulated_node_t *peer)
+{
+    if (peer != NULL)
+        plan->to = (target_t){AIM_SPOT, cell_names[peer->machine], "0"};
+    else if (owner->last.name != NULL && chance_one_in(2))
+        plan->to = owner->last;
+    else
+        plan->to = owner->last = any_target(&book.nodes[chance_any(book.node_count)]);
 }
 
 static uint64_t filling_at(uint32_t number, size_t at)
@@ -234,12 +250,7 @@ static uint64_t filling_at(uint32_t number, size_t at)
 
 static void plan_message(plan_t *plan, call_t *call)
 {
-    if (call->form == FORM_SEND) {
-        plan->tell.number = call->number;
-        plan->ask = ZLINK_ASK_WITH(Tell, &plan->tell, &plan->options);
-        return;
-    }
-    if (call->must_end_well || !chance_one_in(16)) {
+    if (call->must_end_well || !chance_one_in(book.large_one_in)) {
         plan->small.number = call->number;
         plan->ask = ZLINK_ASK_WITH(Ask, &plan->small, &plan->options);
         return;
@@ -247,7 +258,7 @@ static void plan_message(plan_t *plan, call_t *call)
     plan->large = malloc(sizeof(*plan->large));
     hold_true(plan->large != NULL);
     plan->large->number = call->number;
-    plan->large->filling_count = (pb_size_t)(FILLING_MAX / 10 * (1 + chance_any(10)));
+    plan->large->filling_count = (pb_size_t)(chance_one_in(4) ? FILLING_MAX : FILLING_MAX / 10 * (1 + chance_any(10)));
     for (size_t i = 0; i < plan->large->filling_count; i++)
         plan->large->filling[i] = filling_at(call->number, i);
     plan->ask = ZLINK_ASK_WITH(AskMuch, plan->large, &plan->options);
@@ -256,39 +267,40 @@ static void plan_message(plan_t *plan, call_t *call)
 
 static zlink_status_t send(zlink_turn_t *turn, const plan_t *plan)
 {
-    if (plan->aim == AIM_SPOT)
-        return zlink_instance_spot_send(turn, plan->name, plan->id, plan->ask);
-    return plan->aim == AIM_CHANNEL ? zlink_channel_send(turn, plan->name, plan->ask)
-                                    : zlink_node_send(turn, plan->name, plan->ask);
+    if (plan->to.aim == AIM_SPOT)
+        return zlink_instance_spot_send(turn, plan->to.name, plan->to.id, plan->ask);
+    return plan->to.aim == AIM_CHANNEL ? zlink_channel_send(turn, plan->to.name, plan->ask)
+                                       : zlink_node_send(turn, plan->to.name, plan->ask);
 }
 
 static zlink_status_t request(zlink_turn_t *turn, const plan_t *plan, bool yields, Done *done)
 {
     const zlink_reply_t reply = ZLINK_REPLY(Done, done);
 
-    if (plan->aim == AIM_SPOT)
-        return yields ? zlink_instance_spot_request_yield(turn, plan->name, plan->id, plan->ask, reply)
-                      : zlink_instance_spot_request_async(turn, plan->name, plan->id, plan->ask, reply);
-    if (plan->aim == AIM_CHANNEL)
-        return yields ? zlink_channel_request_yield(turn, plan->name, plan->ask, reply)
-                      : zlink_channel_request_async(turn, plan->name, plan->ask, reply);
-    return yields ? zlink_node_request_yield(turn, plan->name, plan->ask, reply)
-                  : zlink_node_request_async(turn, plan->name, plan->ask, reply);
+    if (plan->to.aim == AIM_SPOT)
+        return yields ? zlink_instance_spot_request_yield(turn, plan->to.name, plan->to.id, plan->ask, reply)
+                      : zlink_instance_spot_request_async(turn, plan->to.name, plan->to.id, plan->ask, reply);
+    if (plan->to.aim == AIM_CHANNEL)
+        return yields ? zlink_channel_request_yield(turn, plan->to.name, plan->ask, reply)
+                      : zlink_channel_request_async(turn, plan->to.name, plan->ask, reply);
+    return yields ? zlink_node_request_yield(turn, plan->to.name, plan->ask, reply)
+                  : zlink_node_request_async(turn, plan->to.name, plan->ask, reply);
 }
 
 static zlink_status_t request_then(zlink_turn_t *turn, const plan_t *plan, bool yields, later_t *later)
 {
     const zlink_reply_t reply = ZLINK_REPLY(Done, &later->done);
 
-    if (plan->aim == AIM_SPOT)
-        return yields
-                   ? zlink_instance_spot_request_yield_then(turn, plan->name, plan->id, plan->ask, reply, then, later)
-                   : zlink_instance_spot_request_async_then(turn, plan->name, plan->id, plan->ask, reply, then, later);
-    if (plan->aim == AIM_CHANNEL)
-        return yields ? zlink_channel_request_yield_then(turn, plan->name, plan->ask, reply, then, later)
-                      : zlink_channel_request_async_then(turn, plan->name, plan->ask, reply, then, later);
-    return yields ? zlink_node_request_yield_then(turn, plan->name, plan->ask, reply, then, later)
-                  : zlink_node_request_async_then(turn, plan->name, plan->ask, reply, then, later);
+    if (plan->to.aim == AIM_SPOT)
+        return yields ? zlink_instance_spot_request_yield_then(turn, plan->to.name, plan->to.id, plan->ask, reply, then,
+                                                               later)
+                      : zlink_instance_spot_request_async_then(turn, plan->to.name, plan->to.id, plan->ask, reply, then,
+                                                               later);
+    if (plan->to.aim == AIM_CHANNEL)
+        return yields ? zlink_channel_request_yield_then(turn, plan->to.name, plan->ask, reply, then, later)
+                      : zlink_channel_request_async_then(turn, plan->to.name, plan->ask, reply, then, later);
+    return yields ? zlink_node_request_yield_then(turn, plan->to.name, plan->ask, reply, then, later)
+                  : zlink_node_request_async_then(turn, plan->to.name, plan->ask, reply, then, later);
 }
 
 /* True: `then` follows, and the handler makes no other call. */
@@ -312,31 +324,32 @@ static bool call_by_then(zlink_turn_t *turn, owner_t *owner, const plan_t *plan,
 
 static void call_and_wait(zlink_turn_t *turn, owner_t *owner, const plan_t *plan, call_t *call)
 {
+    /* A message that waits for room gives the gate back, too, where that can be done. */
+    const bool leaves =
+        call->form == FORM_YIELD || (call->form == FORM_SEND && zlink_invocation_of(turn)->spot != NULL);
     Done done = Done_init_zero;
+    zlink_status_t status;
 
-    if (call->form == FORM_SEND) {
-        call_end(call, send(turn, plan), NULL);
-        return;
-    }
-    if (call->form == FORM_YIELD) /* whatever the answer: nothing else can run before it is refused */
+    if (leaves) /* also where it is refused: nothing else can run before it is */
         turn_end(owner);
-    const zlink_status_t status = request(turn, plan, call->form == FORM_YIELD, &done);
-
-    if (call->form == FORM_YIELD)
+    if (call->form == FORM_SEND)
+        status = send(turn, plan);
+    else
+        status = request(turn, plan, call->form == FORM_YIELD, &done);
+    if (leaves)
         turn_begin(owner);
     call_end(call, status, &done);
 }
 
 static bool make_call(zlink_turn_t *turn, owner_t *owner, call_t *served)
 {
-    const simulated_node_t *node = zlink_invocation_of(turn)->host->outbound.context;
     const form_t form = served->peer != NULL ? FORM_ASYNC : (form_t)chance_any(FORMS);
     plan_t plan = {.options.timeout_ms = served->peer != NULL ? 5000 : 1 + chance_any(3000)};
     bool follows = false;
 
     if (book_is_full())
         return false;
-    plan_aim(&plan, node, served->peer);
+    plan_target(&plan, owner, served->peer);
     call_t *call = call_make(form, served->peer != NULL ? DEPTH_MAX : served->depth + 1, owner->number);
 
     call->must_end_well = served->peer != NULL;
@@ -417,15 +430,25 @@ static zlink_status_t on_ask_much(zlink_turn_t *turn, void *self, const AskMuch 
     return handle(turn, self, ask->number);
 }
 
-static zlink_status_t on_tell(zlink_turn_t *turn, void *self, const Tell *tell)
+static zlink_status_t on_sent(zlink_turn_t *turn, void *self, const Ask *ask)
 {
-    return handle(turn, self, tell->number);
+    Done done;
+
+    return on_ask(turn, self, ask, &done);
+}
+
+static zlink_status_t on_sent_much(zlink_turn_t *turn, void *self, const AskMuch *ask)
+{
+    Done done;
+
+    return on_ask_much(turn, self, ask, &done);
 }
 
 static const zlink_handler_t handlers[] = {
     ZLINK_ON_REQUEST(Ask, Done, on_ask),
     ZLINK_ON_REQUEST(AskMuch, Done, on_ask_much),
-    ZLINK_ON_SEND(Tell, on_tell),
+    ZLINK_ON_SEND(Ask, on_sent),
+    ZLINK_ON_SEND(AskMuch, on_sent_much),
     ZLINK_HANDLERS_END,
 };
 
@@ -473,7 +496,7 @@ static void start(simulated_node_t *node, const simulated_node_t *peer)
 
     call->peer = peer;
     hold_true(pb_encode(&stream, Ask_fields, &ask));
-    (void)snprintf(id, sizeof(id), "%u", chance_any(TRAFFIC_SPOTS));
+    (void)snprintf(id, sizeof(id), "%u", chance_any(book.spots));
     zlink_invocation_t *invocation =
         zlink_invocation_create(host, zlink_handler_table_find(&type->handlers, ZLINK_HANDLER_REQUEST, Ask_packet),
                                 "outside", bytes, stream.bytes_written, NULL, zlink_clock_now_ms(host->clock) + 10000);

@@ -13,8 +13,6 @@
 
 #include "tests/simulation/simulated_node.h"
 
-#define TRAFFIC_SPOTS 3u /* of each type */
-
 void traffic_begin(simulated_node_t *nodes, unsigned count);
 void traffic_end(void);
 

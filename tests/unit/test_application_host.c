@@ -198,12 +198,12 @@ static void test_ex55_the_number_of_spots_is_bounded(void **state)
     host_stop(&fixture);
 }
 
-/* EX-55: a full lane is CapacityExceeded for a request of this process, DeadlineExceeded for a one-way message. */
+/* EX-55: a full lane is CapacityExceeded for a request of this process, at once. (A one-way message waits:
+ * test_send_room.c.) */
 static void test_ex55_a_full_lane_refuses(void **state)
 {
     enum { LANE = 4 };
     inner_t request = {.how = BY_ASYNC, .name = "plain", .id = "x", .script = script_count};
-    inner_t message = {.how = BY_SEND, .name = "plain", .id = "x", .script = script_count};
     host_fixture_t fixture;
     outside_t calls[LANE], one_more;
     int32_t value;
@@ -218,7 +218,6 @@ static void test_ex55_a_full_lane_refuses(void **state)
                          ZLINK_OK);
     assert_int_equal(outside_submit(&fixture, &one_more, "plain", "x", script_count, NULL), ZLINK_CAPACITY_EXCEEDED);
     assert_int_equal(host_ask(&fixture, "side", NULL, script_call, &request, NULL), ZLINK_CAPACITY_EXCEEDED);
-    assert_int_equal(host_ask(&fixture, "side", NULL, script_call, &message, NULL), ZLINK_DEADLINE_EXCEEDED);
     away_set(&fixture, AWAY_ANSWERS, ZLINK_OK);
     for (size_t i = 0; i < LANE; i++)
         assert_int_equal(outside_wait(&calls[i]), ZLINK_OK);
@@ -254,6 +253,69 @@ static void test_ic10_a_turn_starts_no_channel(void **state)
     host_open(&fixture, 1);
     assert_int_equal(host_ask(&fixture, "desk", NULL, script_start_channel, NULL, NULL), ZLINK_INVALID_OPERATION);
     host_stop(&fixture);
+}
+
+/* The calls that block their thread: start the application, start a channel. */
+static void check_nothing_blocks(void *context)
+{
+    const host_fixture_t *fixture = context;
+    zlink_application_host_t *another = NULL;
+    zlink_channel_host_t *channel = NULL;
+    zlink_refusal_t why = {{0}};
+
+    zlink_check(zlink_application_host_create(fixture->exec.pool, fixture->catalogue, &fixture->options, &another,
+                                              &why) == ZLINK_INVALID_OPERATION);
+    zlink_check(!another && why.line[0]);
+    why.line[0] = '\0';
+    zlink_check(zlink_channel_host_create(fixture->host, &fixture->catalogue->channels[0], &channel, &why) ==
+                ZLINK_INVALID_OPERATION);
+    zlink_check(!channel && why.line[0]);
+}
+
+static zlink_status_t script_block(zlink_turn_t *turn, void *self, void *context, RunRes *reply)
+{
+    inner_t away = {.how = zlink_invocation_of(turn)->spot ? BY_YIELD : BY_ASYNC, .name = "far"};
+
+    (void)self;
+    check_nothing_blocks(context);
+    zlink_status_t status = inner_call(turn, &away, reply); /* nor after a wait */
+    check_nothing_blocks(context);
+    return status;
+}
+
+static void block_in_closing(zlink_turn_t *turn, void *self)
+{
+    (void)turn;
+    check_nothing_blocks(*(host_fixture_t **)self);
+}
+
+static zlink_status_t script_keep_fixture(zlink_turn_t *turn, void *self, void *context, RunRes *reply)
+{
+    (void)turn, (void)reply;
+    memcpy(self, &context, sizeof(context));
+    return ZLINK_OK;
+}
+
+/* EX-54: what blocks its thread is InvalidOperation at once on a turn of a Spot or a channel, before and after a wait,
+ * in a lifecycle callback and on the reactor's thread; handlers have no call that blocks. */
+static void test_ex54_nothing_blocks_inside(void **state)
+{
+    zlink_reactor_t *reactor = NULL;
+    host_fixture_t fixture;
+    zlink_refusal_t why;
+
+    (void)state;
+    host_init(&fixture, 1);
+    host_hooks.on_closing = block_in_closing;
+    host_start(&fixture); /* on a thread of the application's own it does block, and works */
+    assert_int_equal(host_ask(&fixture, "plain", "x", script_block, &fixture, NULL), ZLINK_OK);
+    assert_int_equal(host_ask(&fixture, "side", NULL, script_block, &fixture, NULL), ZLINK_OK);
+    assert_int_equal(host_ask(&fixture, "living", "x", script_keep_fixture, &fixture, NULL), ZLINK_OK);
+    assert_int_equal(zlink_reactor_create(NULL, &reactor, &why), ZLINK_OK);
+    zlink_reactor_call(reactor, check_nothing_blocks, &fixture);
+    zlink_reactor_destroy(reactor);
+    host_stop(&fixture);
+    assert_int_equal(atomic_load(&host_hooks.closing), 1);
 }
 
 /* ---- memory of a turn ---- */
@@ -544,6 +606,7 @@ int main(void)
         cmocka_unit_test(test_a_request_whose_time_is_over_is_not_handled),
         cmocka_unit_test(test_ex55_the_number_of_spots_is_bounded),
         cmocka_unit_test(test_ic10_a_turn_starts_no_channel),
+        cmocka_unit_test(test_ex54_nothing_blocks_inside),
         cmocka_unit_test(test_ex55_a_full_lane_refuses),
         cmocka_unit_test(test_a_turns_memory_has_a_limit),
         cmocka_unit_test(test_a_spot_that_closes_itself),

@@ -154,6 +154,8 @@ static void test_every_bad_setting_is_refused_with_its_key_and_line(void **state
          "n.yaml:5: limits.resume_percent: 80 is not less than limits.pause_percent (80)"},
         {"limits:\n  stacks: -1\n", "n.yaml:5: limits.stacks: '-1' is not a whole number"},
         {"limits:\n  stack_bytes: 8KiB\n", "n.yaml:5: limits.stack_bytes: '8KiB' is not between 16KiB and 8MiB"},
+        {"limits:\n  outbound_bytes: 0B\n", "n.yaml:5: limits.outbound_bytes: '0B' is not between 64KiB and 2GiB"},
+        {"limits:\n  inbound_bytes: 3GiB\n", "n.yaml:5: limits.inbound_bytes: '3GiB' is not between 64KiB and 2GiB"},
         {"limits:\n  outbound_bytes: 1KiB\n", "n.yaml:5: limits.outbound_bytes: '1KiB' is not between 64KiB and 2GiB"},
         {"limits:\n  connections: 1\n", "n.yaml:5: limits.connections: '1' is not between 2 and 4194304"},
         {"limits:\n  connections_per_address: 0\n",
@@ -199,6 +201,41 @@ static void test_every_bad_setting_is_refused_with_its_key_and_line(void **state
                    "n.yaml:2: name: 'a:1' is not a name of 1 to 64 letters, digits, '.', '_' or '-'");
     assert_refused("mesh: m\nname: a\ntransport: plain\n",
                    "n.yaml:3: transport: 'plain' is not one of tls, plain-without-encryption-or-authentication");
+}
+
+/* TR-63, EX-45: a send timeout that is none, negative, endless or too long is refused with file, key and reason; the
+ * longest and the shortest are taken, and without the key it is a second. */
+static void test_tr63_ex45_send_timeouts(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *reason;
+    } bad[] = {
+        {"0ms", "'0ms' is not between 1ms and 2147483647ms"},
+        {"0", "'0' has no unit (250ms, 5s, 2m)"},
+        {"-1ms", "'-1ms' is not a whole number with a unit (250ms, 5s, 2m)"},
+        {"infinite", "'infinite' is not a whole number with a unit (250ms, 5s, 2m)"},
+        {"2147483648ms", "'2147483648ms' is not between 1ms and 2147483647ms"},
+        {"2147484s", "'2147484s' is not between 1ms and 2147483647ms"},
+    };
+    char text[256], line[256];
+    zlink_config_t *config;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        snprintf(text, sizeof(text), PLAIN "send_timeout: %s\n", bad[i].text);
+        snprintf(line, sizeof(line), "n.yaml:4: send_timeout: %s", bad[i].reason);
+        assert_refused(text, line);
+    }
+    config = parse(PLAIN "send_timeout: 2147483647ms\n");
+    assert_int_equal(config->send_timeout_ms, INT32_MAX);
+    zlink_config_free(config);
+    config = parse(PLAIN "send_timeout: 1ms\n");
+    assert_int_equal(config->send_timeout_ms, 1);
+    zlink_config_free(config);
+    config = parse(PLAIN);
+    assert_int_equal(config->send_timeout_ms, 1000);
+    zlink_config_free(config);
 }
 
 /* Who may link, and who no more. */
@@ -395,7 +432,8 @@ static void test_defaults_are_filled_in(void **state)
     assert_int_equal(config->limits.resume_percent, 60);
     assert_int_equal(config->limits.stacks, 0);
     assert_int_equal(config->limits.stack_bytes, 65536);
-    assert_int_equal(config->limits.outbound_bytes, 4 << 20);
+    assert_int_equal(config->limits.outbound_bytes, 4096000);
+    assert_int_equal(config->limits.inbound_bytes, 4096000);
     assert_int_equal(config->limits.application_messages, 1024);
     assert_int_equal(config->limits.application_bytes, 64 << 20);
     assert_int_equal(config->limits.lifecycle_messages, 128);
@@ -416,7 +454,8 @@ static void test_every_setting_arrives(void **state)
         "cpu_workers_min: 1\ncpu_workers_max: 2\ncpu_workers_idle: 6s\n"
         "request_timeout: 1ms\nsend_timeout: 2s\nshutdown_timeout: 3m\nowner_time_budget: 4ms\n"
         "limits: {message_bytes: 1KiB, spots: 5, pending_operations: 6, max_queued_application_jobs: 7, stacks: 8,\n"
-        "  stack_bytes: 16KiB, outbound_bytes: 64KiB, application_messages: 9, application_bytes: 128GiB,\n"
+        "  stack_bytes: 16KiB, outbound_bytes: 64KiB, inbound_bytes: 65KiB, application_messages: 9, "
+        "application_bytes: 128GiB,\n"
         "  lifecycle_messages: 10, lifecycle_bytes: 4KiB, cpu_works: 11, cpu_work_bytes: 4MiB, io_works: 12}\n"
         "log: {level: 'off'}\n");
 
@@ -449,6 +488,7 @@ static void test_every_setting_arrives(void **state)
     assert_int_equal(config->limits.stacks, 8);
     assert_int_equal(config->limits.stack_bytes, 16384);
     assert_int_equal(config->limits.outbound_bytes, 65536);
+    assert_int_equal(config->limits.inbound_bytes, 66560);
     assert_int_equal(config->limits.application_messages, 9);
     assert_true(config->limits.application_bytes == 128ull << 30);
     assert_int_equal(config->limits.lifecycle_messages, 10);
@@ -671,6 +711,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_malformed_text_is_refused_in_one_line),
         cmocka_unit_test(test_every_bad_setting_is_refused_with_its_key_and_line),
+        cmocka_unit_test(test_tr63_ex45_send_timeouts),
         cmocka_unit_test(test_tls_allow_and_crl),
         cmocka_unit_test(test_tr75_a_wildcard_needs_an_address_to_advertise),
         cmocka_unit_test(test_the_counts_of_lists_are_bounded),

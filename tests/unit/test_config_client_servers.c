@@ -11,7 +11,7 @@
 
 /* Three lines that are a whole configuration; a case's own text follows on line 4. */
 #define PLAIN "mesh: m\nname: a\ntransport: plain-without-encryption-or-authentication\n"
-#define KEYS  "channel, role, listen, advertise, servers, weight"
+#define KEYS  "channel, role, listen, advertise, servers, weight, send_timeout"
 
 static zlink_config_t *parse(const char *text)
 {
@@ -43,12 +43,13 @@ static void assert_refused(const char *entries, const char *line)
 
 static void test_every_setting_arrives(void **state)
 {
-    zlink_config_t *config = parse(PLAIN "client_servers:\n"
-                                         "  - channel: prices\n    role: both\n    listen: 0.0.0.0:7000\n"
-                                         "    advertise: a.example.net:7000\n    weight: 7\n"
-                                         "    servers: [b@b.example.net:7000, 127.0.0.1:7001]\n"
-                                         "  - {channel: audit, role: client, servers: ['[::1]:7002']}\n"
-                                         "  - {channel: stock, role: server, listen: '127.0.0.1:0'}\n");
+    zlink_config_t *config =
+        parse(PLAIN "client_servers:\n"
+                    "  - channel: prices\n    role: both\n    listen: 0.0.0.0:7000\n"
+                    "    advertise: a.example.net:7000\n    weight: 7\n"
+                    "    servers: [b@b.example.net:7000, 127.0.0.1:7001]\n"
+                    "  - {channel: audit, role: client, servers: ['[::1]:7002'], send_timeout: 2147483647ms}\n"
+                    "  - {channel: stock, role: server, listen: '127.0.0.1:0'}\n");
     const zlink_config_client_server_t *list = config->client_servers;
 
     (void)state;
@@ -58,6 +59,8 @@ static void test_every_setting_arrives(void **state)
     assert_string_equal(list[0].listen, "0.0.0.0:7000");
     assert_string_equal(list[0].advertise, "a.example.net:7000");
     assert_int_equal(list[0].weight, 7);
+    assert_int_equal(list[0].send_timeout_ms, 0); /* that of the node */
+    assert_int_equal(list[1].send_timeout_ms, INT32_MAX);
     assert_int_equal(list[0].server_count, 2);
     assert_string_equal(list[0].servers[0], "b.example.net:7000");
     assert_string_equal(list[0].expected_servers[0], "b");
@@ -139,6 +142,21 @@ static void test_tr4_bad_settings(void **state)
                    "[0].servers[0]: 'a b', before the '@', is neither a node's name nor a node id");
 }
 
+/* TR-63, EX-45: the send timeout of a channel is a time between 1 ms and 2^31 - 1 ms, and the client's. */
+static void test_tr63_ex45_bad_send_timeouts(void **state)
+{
+    (void)state;
+#define CLIENT "{channel: c, role: client, servers: ['h:1'], send_timeout: "
+    assert_refused(CLIENT "0ms}", "[0].send_timeout: '0ms' is not between 1ms and 2147483647ms");
+    assert_refused(CLIENT "-1s}", "[0].send_timeout: '-1s' is not a whole number with a unit (250ms, 5s, 2m)");
+    assert_refused(CLIENT "infinite}",
+                   "[0].send_timeout: 'infinite' is not a whole number with a unit (250ms, 5s, 2m)");
+    assert_refused(CLIENT "2147483648ms}", "[0].send_timeout: '2147483648ms' is not between 1ms and 2147483647ms");
+    assert_refused(CLIENT "2147484s}", "[0].send_timeout: '2147484s' is not between 1ms and 2147483647ms");
+    assert_refused("{channel: c, role: server, listen: 'h:1', send_timeout: 1s}",
+                   "[0].send_timeout: is given for a channel that this entry only serves");
+}
+
 static void test_no_failed_allocation_crashes_or_leaks(void **state)
 {
     const char *text = PLAIN "client_servers: [{channel: c, role: both, listen: 'h:0', servers: ['a@h:1', 'h:2']}]\n";
@@ -165,6 +183,7 @@ int main(void)
         cmocka_unit_test(test_tr1_tr2_a_channel_of_two_topologies),
         cmocka_unit_test(test_tr3_each_side_once),
         cmocka_unit_test(test_tr4_bad_settings),
+        cmocka_unit_test(test_tr63_ex45_bad_send_timeouts),
         cmocka_unit_test(test_no_failed_allocation_crashes_or_leaks),
     };
 

@@ -643,7 +643,7 @@ static void test_the_answer_to_a_peer_that_left(void **state)
 typedef struct own_call {
     zlink_outbound_call_t call;
     sem_t done;
-    _Atomic size_t completions;
+    _Atomic size_t completions, waits;
     zlink_status_t status;
     RunRes res;
     uint8_t payload[64];
@@ -663,7 +663,13 @@ static void own_completed(zlink_outbound_call_t *outbound, zlink_status_t status
     sem_post(&own->done);
 }
 
-static void own_submit(door_t *door, own_call_t *own, const char *packet, script_t script, uint32_t timeout_ms)
+static void own_waits(zlink_outbound_call_t *outbound)
+{
+    atomic_fetch_add(&ZLINK_CONTAINER_OF(outbound, own_call_t, call)->waits, 1);
+}
+
+static void own_submit_from(door_t *door, own_call_t *own, const char *packet, script_t script, uint32_t timeout_ms,
+                            bool behind_local)
 {
     RunReq request = RunReq_init_zero;
 
@@ -683,8 +689,15 @@ static void own_submit(door_t *door, own_call_t *own, const char *packet, script
         .payload_bytes = stream.bytes_written,
         .deadline_ms = zlink_clock_now_ms(&door->host.exec.clock) + timeout_ms,
         .completed = own_completed,
+        .behind_local = behind_local,
+        .waits = own_waits,
     };
     zlink_mesh_submit(door->ingress.mesh, &own->call);
+}
+
+static void own_submit(door_t *door, own_call_t *own, const char *packet, script_t script, uint32_t timeout_ms)
+{
+    own_submit_from(door, own, packet, script, timeout_ms, false);
 }
 
 static zlink_status_t own_wait(own_call_t *own)
@@ -740,10 +753,59 @@ static void test_calls_that_the_mesh_brings_back_here(void **state)
     door_close(&door);
 }
 
+/* EX-42, EX-73: a one-way message that the mesh brings back here to a full lane waits for room, and its sender is told
+ * so; at its time it ends, with room it goes in, once. From behind that lane itself it ends at once. */
+static void test_ex42_ex73_own_messages_wait_for_room(void **state)
+{
+    own_call_t held, taken, behind, late, waiting;
+    door_t door;
+
+    (void)state;
+    memset(&door, 0, sizeof(door));
+    host_init(&door.host, 2);
+    door.host.options.policy.application_message_capacity = 2;
+    door_open(&door);
+    away_set(&door.host, AWAY_HOLDS, ZLINK_OK);
+    own_submit(&door, &held, "tests.host.RunReq", script_hold, 60000);
+    host_wait_for(&door.host.away.submitted, 1);
+    own_submit(&door, &taken, "tests.host.Note", script_count, 1000);
+    assert_int_equal(own_wait(&taken), ZLINK_OK);
+    own_submit_from(&door, &behind, "tests.host.Note", script_count, 1000, true);
+    assert_int_equal(own_wait(&behind), ZLINK_DEADLINE_EXCEEDED);
+    own_submit(&door, &late, "tests.host.Note", script_count, 500);
+    own_submit(&door, &waiting, "tests.host.Note", script_count, 1000);
+    host_wait_for(&late.waits, 1);
+    host_wait_for(&waiting.waits, 1);
+    zlink_exec_fixture_advance(&door.host.exec, 499);
+    zlink_reactor_call(door.reactor, fixture_nothing, NULL);
+    assert_int_equal(atomic_load(&late.completions), 0);
+    zlink_exec_fixture_advance(&door.host.exec, 1);
+    zlink_reactor_call(door.reactor, fixture_nothing, NULL);
+    assert_int_equal(own_wait(&late), ZLINK_DEADLINE_EXCEEDED);
+    assert_int_equal(atomic_load(&waiting.completions), 0);
+    away_set(&door.host, AWAY_ANSWERS, ZLINK_OK);
+    assert_int_equal(own_wait(&waiting), ZLINK_OK);
+    assert_int_equal(own_wait(&held), ZLINK_OK);
+    zlink_status_t status;
+    int32_t value;
+    do /* a place is free a moment after its call has ended */
+        status = host_ask(&door.host, "side", NULL, script_count, NULL, &value);
+    while (status == ZLINK_CAPACITY_EXCEEDED);
+    assert_int_equal(value, 3); /* one that was taken, one that has waited, this one */
+    assert_int_equal(atomic_load(&taken.waits) + atomic_load(&behind.waits), 0);
+    own_release(&held);
+    own_release(&taken);
+    own_release(&behind);
+    own_release(&late);
+    own_release(&waiting);
+    door_close(&door);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_requests_messages_and_errors),
+        cmocka_unit_test(test_ex42_ex73_own_messages_wait_for_room),
         cmocka_unit_test(test_tr2_a_channel_of_client_server_is_none_of_the_mesh),
         cmocka_unit_test(test_work_from_peers_waits_for_permits),
         cmocka_unit_test(test_ex36_ex66_all_workers_are_busy),

@@ -289,6 +289,73 @@ static void test_ex48_ex50_link_loss_ends_calls_once(void **state)
     pair_stop(&pair);
 }
 
+/* ---- everything at once ---- */
+
+typedef struct race {
+    pair_t pair;
+    pthread_barrier_t start;
+} race_t;
+
+static void *race_reply(void *context)
+{
+    race_t *race = context;
+
+    pthread_barrier_wait(&race->start);
+    node_reply(&race->pair.server, 0, ZLINK_OK);
+    return NULL;
+}
+
+static void *race_time(void *context)
+{
+    race_t *race = context;
+
+    pthread_barrier_wait(&race->start);
+    virtual_clock_advance(&race->pair.clock, race->pair.caller.reactor, 200);
+    return NULL;
+}
+
+static void *race_cut(void *context)
+{
+    race_t *race = context;
+
+    pthread_barrier_wait(&race->start);
+    zlink_reactor_call(race->pair.caller.reactor, node_cut_here, &race->pair.caller);
+    return NULL;
+}
+
+/* TR-44: a reply, the time and the loss of the link at the same moment: the call ends once, by one of them. */
+static void test_tr44_reply_timeout_and_loss_at_once(void **state)
+{
+    static void *(*const racers[])(void *) = {race_reply, race_time, race_cut};
+    enum { ROUNDS = 60, RACERS = 3 };
+    unsigned ends[ZLINK_STATUS_COUNT] = {0};
+    static race_t race;
+
+    (void)state;
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        pthread_t threads[RACERS];
+        test_call_t call;
+        pair_init(&race.pair, true);
+        atomic_store(&race.pair.server.habit, NODE_HOLDS);
+        pair_start(&race.pair);
+        test_call_init(&call, &race.pair.caller, "prices", "all at once");
+        call.call.deadline_ms = zlink_clock_now_ms(race.pair.caller.clock) + 200;
+        test_call_submit(&call);
+        fixture_wait_for(&race.pair.server.held_count, 1);
+        pthread_barrier_init(&race.start, NULL, RACERS);
+        for (unsigned i = 0; i < RACERS; i++) /* in another order each time */
+            assert_int_equal(pthread_create(&threads[i], NULL, racers[(i + round) % RACERS], &race), 0);
+        for (unsigned i = 0; i < RACERS; i++)
+            pthread_join(threads[i], NULL);
+        ends[test_call_wait(&call)]++;
+        assert_int_equal(node_look(&race.pair.caller).pending, 0);
+        test_call_release(&call);
+        pair_stop(&race.pair);
+        pthread_barrier_destroy(&race.start);
+    }
+    assert_int_equal(ends[ZLINK_OK] + ends[ZLINK_DEADLINE_EXCEEDED] + ends[ZLINK_UNAVAILABLE], ROUNDS);
+}
+
 /* EX-48: closing ends what waits with ShuttingDown, and what comes afterwards too. */
 static void test_ex48_close_ends_calls_with_shutting_down(void **state)
 {
@@ -500,6 +567,7 @@ int main(void)
         cmocka_unit_test(test_ex48_ex50_timeout_then_late_answer),
         cmocka_unit_test(test_a_frame_that_waits_is_brought_again),
         cmocka_unit_test(test_ex48_ex50_link_loss_ends_calls_once),
+        cmocka_unit_test(test_tr44_reply_timeout_and_loss_at_once),
         cmocka_unit_test(test_ex48_close_ends_calls_with_shutting_down),
         cmocka_unit_test(test_a_peer_that_starts_anew_is_linked_anew),
         cmocka_unit_test(test_tr9_tr10_two_nodes_that_dial_each_other_keep_one_link),

@@ -5,6 +5,8 @@
 #include "mesh_fixture.h"
 #include "raw_peer.h"
 
+#include "base/container_of.h"
+
 #define MIB     (1024u * 1024u)
 #define MANY    64
 #define LOG_MAX 256
@@ -154,6 +156,59 @@ static void test_small_calls_overtake_and_keep_their_order(void **state)
     assert_true(large < arrival_of("a", 12) && arrival_of("a", 12) < arrival_of("a", 14));
     assert_true(arrival_of("b", 11) < arrival_of("b", 2 * MIB) && arrival_of("b", 2 * MIB) < arrival_of("b", 16));
     assert_int_equal(node_look(&pair.caller).waiting, 0);
+    pair_stop(&pair);
+}
+
+/* Between two calls of a batch: the peer has said that it takes no more. */
+typedef struct pause {
+    zlink_mail_t mail;
+    node_t *node;
+    batch_t before, after;
+} pause_t;
+
+static void pause_deliver(zlink_mail_t *mail)
+{
+    const pause_t *pause = ZLINK_CONTAINER_OF(mail, pause_t, mail);
+
+    zlink_mesh_peer_paused(TAILQ_FIRST(&pause->node->mesh->links), true);
+}
+
+static void pause_between_here(void *context)
+{
+    pause_t *pause = context;
+
+    batch_submit_here(&pause->before);
+    zlink_reactor_post(pause->node->reactor, &pause->mail);
+    batch_submit_here(&pause->after);
+}
+
+static void go_on_here(void *context)
+{
+    zlink_mesh_peer_paused(TAILQ_FIRST(&((node_t *)context)->mesh->links), false);
+}
+
+/* What has waited for the end of a large call is older than what waits for room by then. */
+static void test_a_small_call_keeps_its_place_behind_a_large_one(void **state)
+{
+    big_call_t calls[3];
+    pair_t pair;
+
+    (void)state;
+    large_pair_start(&pair, false);
+    big_init(&calls[0], &pair.caller, "a", 16 * MIB, false);
+    big_init(&calls[1], &pair.caller, "a", 11, false);
+    big_init(&calls[2], &pair.caller, "a", 12, false);
+    pause_t pause = {{.deliver = pause_deliver}, &pair.caller, {calls, 2}, {&calls[2], 1}};
+    zlink_reactor_call(pair.caller.reactor, pause_between_here, &pause);
+    assert_int_equal(test_call_wait(&calls[0].test), ZLINK_OK);
+    big_let_go(&calls[0]); /* its payload: from here on the second waits where the third does */
+    assert_int_equal(node_look(&pair.caller).waiting, 2);
+    zlink_reactor_call(pair.caller.reactor, go_on_here, &pair.caller);
+    for (size_t i = 1; i < 3; i++) {
+        assert_int_equal(test_call_wait(&calls[i].test), ZLINK_OK);
+        big_let_go(&calls[i]);
+    }
+    assert_true(arrival_of("a", 11) < arrival_of("a", 12));
     pair_stop(&pair);
 }
 
@@ -325,6 +380,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_small_calls_overtake_and_keep_their_order),
+        cmocka_unit_test(test_a_small_call_keeps_its_place_behind_a_large_one),
         cmocka_unit_test(test_many_large_calls),
         cmocka_unit_test(test_ex57_ex59_large_calls_are_given_up),
         cmocka_unit_test(test_a_link_that_is_cut_in_the_middle),

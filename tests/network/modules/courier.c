@@ -12,7 +12,7 @@
 #include "courier.zlink.h"
 #include "ledger.h"
 
-#define LEDGERS_MAX 8192u /* of one inbox; a power of two */
+#define LEDGERS_MAX 65536u /* of one inbox; a power of two */
 
 typedef struct courier {
     StartReq plan;
