@@ -526,6 +526,15 @@ static bool decode_metadata(pb_istream_t *stream, const pb_field_t *field, void 
     return true;
 }
 
+static const char *check_trace(const zlink_trace_t *trace)
+{
+    if (trace->correlation_id[0] != 0 && !zlink_trace_is_correlation_id(trace->correlation_id))
+        return "a correlation id that is not 1 to 64 printable ASCII characters";
+    if (trace->flow_id[0] != 0 && !zlink_trace_is_flow_id(trace->flow_id))
+        return "a flow id that is no version 7 UUID";
+    return trace->flow_id[0] == 0 && trace->flow_origin != 0 ? "the origin of no flow" : NULL;
+}
+
 zlink_status_t zlink_wire_call_encode(const zlink_wire_call_t *call, uint8_t *bytes, size_t capacity, size_t *size)
 {
     zlink_wire_v1_Call message = {.target_kind = (uint32_t)call->target.kind,
@@ -538,6 +547,11 @@ zlink_status_t zlink_wire_call_encode(const zlink_wire_call_t *call, uint8_t *by
     memcpy(message.target_name, call->target.name, sizeof(message.target_name));
     memcpy(message.spot_id, call->target.spot_id, sizeof(message.spot_id));
     memcpy(message.packet, call->packet, sizeof(message.packet));
+    if (check_trace(&call->trace) != NULL)
+        return ZLINK_INVALID_OPERATION;
+    memcpy(message.correlation_id, call->trace.correlation_id, sizeof(message.correlation_id));
+    memcpy(message.flow_id, call->trace.flow_id, sizeof(message.flow_id));
+    message.flow_origin = call->trace.flow_origin;
     return zlink_wire_encode(zlink_wire_v1_Call_fields, &message, bytes, capacity, size);
 }
 
@@ -555,7 +569,13 @@ static const char *check_call(const zlink_frame_prefix_t *prefix, const zlink_wi
         return open_target ? "target missing" : "target given twice";
     if ((call->packet[0] != 0) != open_packet)
         return open_packet ? "packet missing" : "packet given twice";
-    return prefix->kind == ZLINK_FRAME_REPLY && call->metadata.cost != 0 ? "a reply with metadata" : NULL;
+    if (prefix->kind == ZLINK_FRAME_REPLY && call->metadata.cost != 0)
+        return "a reply with metadata";
+    if (prefix->kind == ZLINK_FRAME_REPLY && !zlink_trace_is_empty(&call->trace))
+        return "a reply with a correlation or flow id";
+    if (prefix->kind == ZLINK_FRAME_SEND && call->trace.correlation_id[0] != 0)
+        return "a one-way message with a correlation id";
+    return check_trace(&call->trace);
 }
 
 zlink_status_t zlink_wire_call_decode(const zlink_frame_prefix_t *prefix, const uint8_t *bytes, size_t size,
@@ -566,6 +586,9 @@ zlink_status_t zlink_wire_call_decode(const zlink_frame_prefix_t *prefix, const 
                                                 {zlink_wire_v1_Call_spot_id_tag, ZLINK_WIRE_NAME, false},
                                                 {zlink_wire_v1_Call_packet_tag, ZLINK_WIRE_NAME, false},
                                                 {zlink_wire_v1_Call_metadata_tag, ZLINK_WIRE_MESSAGE, true},
+                                                {zlink_wire_v1_Call_correlation_id_tag, ZLINK_WIRE_NAME, false},
+                                                {zlink_wire_v1_Call_flow_id_tag, ZLINK_WIRE_NAME, false},
+                                                {zlink_wire_v1_Call_flow_origin_tag, ZLINK_WIRE_NUMBER, false},
                                                 {0}};
     zlink_wire_v1_Call message = {.metadata = {.funcs.decode = decode_metadata, .arg = &call->metadata}};
     const char *wrong;
@@ -574,6 +597,8 @@ zlink_status_t zlink_wire_call_decode(const zlink_frame_prefix_t *prefix, const 
     call->target.kind = ZLINK_TARGET_NONE;
     call->target.name[0] = call->target.spot_id[0] = call->packet[0] = 0;
     call->metadata.text_bytes = call->metadata.cost = 0;
+    call->trace.correlation_id[0] = call->trace.flow_id[0] = 0;
+    call->trace.flow_origin = 0;
     if (size > 0) { /* the common frame has numbers and no envelope: nothing to decode */
         status = zlink_wire_decode(bytes, size, fields, zlink_wire_v1_Call_fields, &message, reason);
         if (status != ZLINK_OK)
@@ -582,6 +607,11 @@ zlink_status_t zlink_wire_call_decode(const zlink_frame_prefix_t *prefix, const 
         memcpy(call->target.name, message.target_name, sizeof(call->target.name));
         memcpy(call->target.spot_id, message.spot_id, sizeof(call->target.spot_id));
         memcpy(call->packet, message.packet, sizeof(call->packet));
+        memcpy(call->trace.correlation_id, message.correlation_id, sizeof(call->trace.correlation_id));
+        memcpy(call->trace.flow_id, message.flow_id, sizeof(call->trace.flow_id));
+        if (message.flow_origin > UINT8_MAX)
+            return zlink_wire_refuse(reason, "a flow's origin over 255");
+        call->trace.flow_origin = (uint8_t)message.flow_origin;
     }
     wrong = check_call(prefix, call);
     return wrong != NULL ? zlink_wire_refuse(reason, wrong) : ZLINK_OK;

@@ -19,6 +19,7 @@
 
 #include "proto/frame.h"
 #include "proto/metadata.h"
+#include "proto/trace.h"
 
 #define ZLINK_WIRE_PROTOCOL_MAJOR 1u
 
@@ -143,6 +144,7 @@ typedef struct zlink_wire_call {
     zlink_wire_target_t target;                 /* kind NONE = absent */
     char packet[ZLINK_WIRE_NAME_BYTES_MAX + 1]; /* "" = absent */
     zlink_metadata_t metadata;
+    zlink_trace_t trace; /* of a SEND without correlation id, of a REPLY empty */
 } zlink_wire_call_t;
 
 /* Each encode answers the bytes written in `*size`. */

@@ -126,6 +126,7 @@ static zlink_frame_verdict_t refuse(const zlink_mesh_arrival_t *arrival, zlink_s
         .packet = arrival->packet,
         .source = arrival->link->peer.node_id,
         .detail = zlink_status_name(status),
+        .trace = arrival->trace,
     });
     if (arrival->reply_route_id)
         zlink_peer_link_reply(arrival->link, arrival->reply_route_id, status, "", NULL, 0);
@@ -175,7 +176,8 @@ zlink_frame_verdict_t zlink_ingress_arrived(void *context, const zlink_mesh_arri
     zlink_invocation_t *invocation =
         zlink_invocation_create(host, target.handler, arrival->link->peer.node_id, arrival->payload,
                                 arrival->payload_bytes, memory, deadline_ms);
-    if (invocation && !zlink_invocation_set_metadata(invocation, arrival->metadata, arrival->metadata_bytes)) {
+    if (invocation && (!zlink_invocation_set_metadata(invocation, arrival->metadata, arrival->metadata_bytes) ||
+                       !zlink_invocation_set_trace(invocation, arrival->trace))) {
         zlink_invocation_free(invocation);
         invocation = NULL;
     }
@@ -237,7 +239,8 @@ void zlink_ingress_picked_local(void *context, zlink_outbound_call_t *call)
         invocation = zlink_invocation_create(host, target.handler, host->node_id, call->payload, call->payload_bytes,
                                              NULL, call->one_way ? 0 : call->deadline_ms);
     }
-    if (invocation && !zlink_invocation_set_metadata(invocation, call->metadata, call->metadata_bytes)) {
+    if (invocation && (!zlink_invocation_set_metadata(invocation, call->metadata, call->metadata_bytes) ||
+                       !zlink_invocation_set_trace(invocation, call->trace))) {
         zlink_invocation_free(invocation);
         invocation = NULL;
     }

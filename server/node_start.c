@@ -177,7 +177,7 @@ static zlink_status_t start_host(zlink_node_t *node, const char *config_path, zl
                 .cpu_work_bytes_max = config->limits.cpu_work_bytes,
                 .io_works_max = config->limits.io_works,
             },
-        .outbound = {submit_to_mesh, take_for_mesh, spot_home, set_weight, cancel_in_mesh, NULL, node},
+        .outbound = {submit_to_mesh, take_for_mesh, spot_home, set_weight, cancel_in_mesh, NULL, node, NULL},
     };
     if (config->client_server_count > 0) {
         options.outbound.channel_side = channel_side;

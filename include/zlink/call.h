@@ -3,7 +3,10 @@
  *
  * The verb at the end of the name says how it waits:
  *
- *   _send         one-way. Ends when this node has taken the message; the turn is kept.
+ *   _send         one-way. Ends when this node has taken the message. The turn is kept, but where there is no
+ *                 room for it: then it waits for room, up to the send timeout, and holds no gate meanwhile.
+ *                 Other turns of this Spot may so run before it returns: read state again after a `_send`,
+ *                 or do not count on its time. (An owner that may not yield keeps its turn then, too.)
  *   _async        waits for the reply and holds the turn: nothing else of this owner runs meanwhile.
  *   _yield        waits for the reply and gives the gate back: other turns of this Spot run. The handler
  *                 goes on in a new turn at the back of the Spot's queue. Read state again afterwards.
@@ -24,10 +27,12 @@
  *   ZLINK_NOT_FOUND          no node known serves the channel or hosts the Spot type
  *   ZLINK_NOT_CONFIGURED     a ClientServer channel of which this node is no client
  *   ZLINK_UNAVAILABLE        known, but not reachable or lost before the reply; or its queue is full
- *   ZLINK_CAPACITY_EXCEEDED  a queue or table of this process is full (a `_send`: ZLINK_DEADLINE_EXCEEDED), or
+ *   ZLINK_CAPACITY_EXCEEDED  a queue or table of this process is full (a `_send` waits for room in a queue), or
  *                            there is no room for one more Spot
  *   ZLINK_DEADLINE_EXCEEDED  the time was over; the other side may still do the work. Of a ClientServer channel no
- *                            server was ready in that time, or within 5 s
+ *                            server was ready in that time, or within 5 s. Of a `_send`: no room in its time; at
+ *                            once where too many wait already, where the turn has no way to wait, or where the
+ *                            full queue is the caller's own, which it would wait for in vain
  *   ZLINK_CANCELLED          it was given up from here (zlink/cancellation.h); the other side may still do the work
  *   ZLINK_SHUTTING_DOWN      this node or the owner is closing
  *   ZLINK_PROTOCOL_ERROR     the request cannot be encoded, or the reply cannot be decoded

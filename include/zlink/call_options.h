@@ -11,6 +11,11 @@
  * UTF-8, and all of them together take at most ZLINK_METADATA_BYTES_MAX: 2, and for each entry 3 and the bytes of both.
  * What breaks one of these rules is ZLINK_INVALID_OPERATION, and nothing is sent.
  *
+ * A correlation id (1 to 64 printable ASCII characters without blanks) names one request, a flow id (a version 7 UUID
+ * in lower case) all that follows from one beginning: calls that a handler makes belong to the flow of the call that it
+ * handles, unless they name another. Both are for people: they stand in the log lines of what went wrong, handlers can
+ * read them (zlink_turn_correlation_id, zlink_turn_flow_id), and nothing else goes by them.
+ *
  * Everything here is read during the call that it is given to, and stays the caller's.
  */
 #ifndef ZLINK_CALL_OPTIONS_H
@@ -33,10 +38,15 @@ typedef struct zlink_metadata_entry {
 } zlink_metadata_entry_t;
 
 typedef struct zlink_call_options {
-    uint32_t timeout_ms; /* whole call, 1..INT32_MAX; 0 = the node's request_timeout or send_timeout */
+    /* Whole call, 1..INT32_MAX; 0 = the node's request_timeout or send_timeout. A `_send` may have less time than that
+     * send_timeout, not more. */
+    uint32_t timeout_ms;
     const zlink_metadata_entry_t *metadata;
     size_t metadata_count;
     zlink_cancellation_t *cancellation; /* NULL: nobody gives it up */
+    const char *correlation_id;         /* of a request; NULL: none */
+    const char *flow_id;                /* NULL: the flow of the handler that calls, where it is in one */
+    uint8_t flow_origin;                /* with flow_id: who began the flow, a number of yours */
 } zlink_call_options_t;
 
 #ifdef __cplusplus

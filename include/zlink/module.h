@@ -20,7 +20,7 @@ extern "C" {
 #endif
 
 /* Raised when a struct or a macro of include/zlink/ changes its meaning in memory. */
-#define ZLINK_MODULE_ABI_VERSION 3u
+#define ZLINK_MODULE_ABI_VERSION 4u
 
 #define ZLINK_MODULE_MAGIC 0x5a4c4d31u /* "ZLM1" */
 

@@ -46,6 +46,13 @@ ZLINK_API const char *zlink_turn_metadata(const zlink_turn_t *turn, const char *
 ZLINK_API bool zlink_turn_next_metadata(const zlink_turn_t *turn, size_t *position, const char **key,
                                         const char **value);
 
+/* What the caller has said of the request and of the flow that it belongs to (zlink/call_options.h); "" where it has
+ * said nothing. Valid as long as the turn is. */
+ZLINK_API const char *zlink_turn_correlation_id(const zlink_turn_t *turn);
+ZLINK_API const char *zlink_turn_flow_id(const zlink_turn_t *turn);
+/* Who began the flow, by the caller's word; 0 where there is none. */
+ZLINK_API uint8_t zlink_turn_flow_origin(const zlink_turn_t *turn);
+
 /* `size_bytes` of zeroed memory, aligned for any type, that lives until the handler has ended and is
  * then freed by the node: the place for what a continuation needs. NULL when memory or the turn's
  * limit of 1 MiB (with a little for each piece) is used up. */

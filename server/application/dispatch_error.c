@@ -24,5 +24,8 @@ void zlink_dispatch_error_log(const zlink_dispatch_error_t *error)
         zlink_log(ZLINK_LOG_WARN, "zlink.dispatch_error", ZLINK_LOG_S("reason", error->reason),
                   ZLINK_LOG_S("target", error->target), ZLINK_LOG_S("spot", error->spot_id),
                   ZLINK_LOG_S("packet", error->packet), ZLINK_LOG_S("source", error->source),
-                  ZLINK_LOG_S("detail", error->detail), ZLINK_LOG_I("not_logged", held_back));
+                  ZLINK_LOG_S("detail", error->detail),
+                  ZLINK_LOG_S("correlation_id", error->trace ? error->trace->correlation_id : ""),
+                  ZLINK_LOG_S("flow_id", error->trace ? error->trace->flow_id : ""),
+                  ZLINK_LOG_I("not_logged", held_back));
 }

@@ -53,6 +53,7 @@ static void report(const zlink_invocation_t *invocation, const char *reason, con
         .packet = invocation->handler ? invocation->handler->request.packet : "",
         .source = invocation->source,
         .detail = detail,
+        .trace = invocation->trace,
     });
 }
 
@@ -245,6 +246,17 @@ bool zlink_invocation_set_metadata(zlink_invocation_t *invocation, const char *t
     return true;
 }
 
+bool zlink_invocation_set_trace(zlink_invocation_t *invocation, const zlink_trace_t *trace)
+{
+    if (!trace)
+        return true;
+    invocation->trace = zlink_malloc(sizeof(*trace));
+    if (!invocation->trace)
+        return false;
+    *invocation->trace = *trace;
+    return true;
+}
+
 zlink_invocation_t *zlink_invocation_create_lifecycle(zlink_application_host_t *host,
                                                       zlink_invocation_callback_t callback,
                                                       zlink_invocation_deliver_t deliver)
@@ -271,6 +283,7 @@ void zlink_invocation_free(zlink_invocation_t *invocation)
     }
     zlink_free(invocation->reply);
     zlink_free(invocation->metadata);
+    zlink_free(invocation->trace);
     zlink_free(invocation);
 }
 

@@ -20,6 +20,7 @@
 
 #include "exec/turn.h"
 #include "net/reactor.h"
+#include "proto/trace.h"
 
 typedef struct zlink_application_host zlink_application_host_t;
 typedef struct zlink_invocation zlink_invocation_t;
@@ -54,6 +55,7 @@ struct zlink_invocation {
     const char *source;   /* node id of the caller */
     char *metadata;       /* text of a zlink_metadata_t, its own; NULL: none */
     size_t metadata_bytes;
+    zlink_trace_t *trace; /* its own; NULL: none */
     uint64_t deadline_ms; /* on the host's clock; 0 = none */
     bool holds_permit;    /* of the application job queue */
     /* NULL, or true there: nobody waits for it any more, so that its handler need not start … */
@@ -91,6 +93,9 @@ zlink_invocation_t *zlink_invocation_create(zlink_application_host_t *host, cons
 
 /* The metadata that came with the message, copied. False: out of memory. Nothing to do for `text_bytes` 0. */
 bool zlink_invocation_set_metadata(zlink_invocation_t *invocation, const char *text, size_t text_bytes);
+
+/* The same for what it says of itself. Nothing to do for NULL. */
+bool zlink_invocation_set_trace(zlink_invocation_t *invocation, const zlink_trace_t *trace);
 
 /* A lifecycle callback of an owner. Its `deliver` is called at its end like any other's. */
 zlink_invocation_t *zlink_invocation_create_lifecycle(zlink_application_host_t *host,

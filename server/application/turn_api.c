@@ -58,6 +58,24 @@ bool zlink_turn_next_metadata(const zlink_turn_t *turn, size_t *position, const 
     return zlink_metadata_next(invocation->metadata, invocation->metadata_bytes, position, key, value);
 }
 
+const char *zlink_turn_correlation_id(const zlink_turn_t *turn)
+{
+    const zlink_trace_t *trace = zlink_invocation_of(turn)->trace;
+    return trace ? trace->correlation_id : "";
+}
+
+const char *zlink_turn_flow_id(const zlink_turn_t *turn)
+{
+    const zlink_trace_t *trace = zlink_invocation_of(turn)->trace;
+    return trace ? trace->flow_id : "";
+}
+
+uint8_t zlink_turn_flow_origin(const zlink_turn_t *turn)
+{
+    const zlink_trace_t *trace = zlink_invocation_of(turn)->trace;
+    return trace ? trace->flow_origin : 0;
+}
+
 void *zlink_turn_alloc(zlink_turn_t *turn, size_t size_bytes)
 {
     const size_t header = (sizeof(zlink_turn_memory_t) + alignof(max_align_t) - 1) & ~(alignof(max_align_t) - 1);

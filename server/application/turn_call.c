@@ -44,7 +44,8 @@ typedef struct zlink_turn_call_record {
     zlink_invocation_t *answered_by; /* of a local call: it holds the reply's bytes */
     const uint8_t *answer;           /* of a remote one … */
     size_t answer_bytes;
-    void *answer_memory; /* … which lies in there */
+    void *answer_memory;  /* … which lies in there */
+    zlink_trace_t *trace; /* NULL: none */
 
     char name[ZLINK_NAME_BYTES_MAX + 1];
     char spot_id[ZLINK_NAME_BYTES_MAX + 1];
@@ -58,6 +59,7 @@ static void let_go(zlink_turn_call_record_t *call)
     if (call->answered_by)
         zlink_invocation_free(call->answered_by);
     zlink_free(call->answer_memory);
+    zlink_free(call->trace);
     zlink_free(call);
 }
 
@@ -82,6 +84,36 @@ static zlink_status_t add_metadata(const zlink_call_options_t *options, zlink_tu
     memcpy(call->payload + size, metadata.text, metadata.text_bytes);
     call->outbound.metadata_bytes = metadata.text_bytes;
     *made = call;
+    return ZLINK_OK;
+}
+
+/* What the call says of itself: its options, and else the flow of the handler that makes it. */
+static zlink_status_t add_trace(const zlink_invocation_t *caller, const zlink_turn_call_plan_t *plan,
+                                zlink_turn_call_record_t *call)
+{
+    const zlink_call_options_t *options = plan->ask.options;
+    const char *correlation_id = options ? options->correlation_id : NULL;
+    const char *flow_id = options ? options->flow_id : NULL;
+    zlink_trace_t trace = {.flow_origin = options ? options->flow_origin : 0};
+
+    if (correlation_id && (!plan->reply || !zlink_trace_is_correlation_id(correlation_id)))
+        return ZLINK_INVALID_OPERATION;
+    if (flow_id ? !zlink_trace_is_flow_id(flow_id) : trace.flow_origin != 0)
+        return ZLINK_INVALID_OPERATION;
+    if (correlation_id)
+        strcpy(trace.correlation_id, correlation_id);
+    if (flow_id) {
+        strcpy(trace.flow_id, flow_id);
+    } else if (caller->trace) {
+        strcpy(trace.flow_id, caller->trace->flow_id);
+        trace.flow_origin = caller->trace->flow_origin;
+    }
+    if (zlink_trace_is_empty(&trace))
+        return ZLINK_OK;
+    call->trace = zlink_malloc(sizeof(trace));
+    if (!call->trace)
+        return ZLINK_CAPACITY_EXCEEDED;
+    *call->trace = trace;
     return ZLINK_OK;
 }
 
@@ -128,6 +160,8 @@ static zlink_status_t make_record(zlink_turn_t *turn, const zlink_turn_call_plan
     strcpy(call->spot_id, plan->spot_id);
     call->outbound.payload_bytes = size;
     zlink_status_t status = has_metadata(plan) ? add_metadata(ask->options, &call) : ZLINK_OK;
+    if (status == ZLINK_OK && (ask->options || zlink_invocation_of(turn)->trace))
+        status = add_trace(zlink_invocation_of(turn), plan, call);
     if (status == ZLINK_OK)
         *made = call;
     else
@@ -233,7 +267,8 @@ static zlink_status_t submit_here(zlink_turn_call_record_t *call, const zlink_ca
     zlink_invocation_t *invocation =
         zlink_invocation_create(caller->host, destination->handler, caller->host->node_id, call->payload,
                                 call->outbound.payload_bytes, NULL, one_way ? 0 : deadline_ms);
-    if (invocation && !zlink_invocation_set_metadata(invocation, metadata_of(call), call->outbound.metadata_bytes)) {
+    if (invocation && (!zlink_invocation_set_metadata(invocation, metadata_of(call), call->outbound.metadata_bytes) ||
+                       !zlink_invocation_set_trace(invocation, call->trace))) {
         zlink_invocation_free(invocation);
         invocation = NULL;
     }
@@ -386,6 +421,7 @@ static void address_to_mesh(zlink_turn_call_record_t *call, const zlink_turn_cal
     call->outbound.packet = plan->ask.type.packet;
     call->outbound.payload = call->payload;
     call->outbound.metadata = metadata_of(call);
+    call->outbound.trace = call->trace;
     call->outbound.deadline_ms = deadline_ms;
     call->outbound.completed = completed_by_mesh;
     call->outbound.hold = held_by_mesh;

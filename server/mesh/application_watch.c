@@ -14,14 +14,14 @@ static void look_later(zlink_peer_link_t *link)
 static void look(zlink_timer_t *timer)
 {
     zlink_peer_link_t *link = ZLINK_CONTAINER_OF(timer, zlink_peer_link_t, watch);
-    zlink_link_end_t *end = link->ends[ZLINK_CONNECTION_APPLICATION];
-    const zlink_stream_t *stream = zlink_frame_connection_stream(end->connection);
+    zlink_frame_connection_t *connection = link->ends[ZLINK_CONNECTION_APPLICATION]->connection;
+    const zlink_stream_t *stream = zlink_frame_connection_stream(connection);
     if (!zlink_stream_is_unheard(stream, ZLINK_LIVENESS_DEADLINE_MS)) {
         look_later(link);
         return;
     }
     zlink_log(ZLINK_LOG_WARN, "zlink.net.unheard", ZLINK_LOG_S("address", zlink_stream_peer_address(stream)));
-    zlink_mesh_fail(end, ZLINK_UNAVAILABLE, "nothing that was sent was acknowledged for 15 s");
+    zlink_frame_connection_abort(connection, ZLINK_UNAVAILABLE, "nothing that was sent was acknowledged for 15 s");
 }
 
 void zlink_application_watch_start(zlink_peer_link_t *link)

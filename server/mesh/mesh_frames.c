@@ -37,6 +37,7 @@ static const char *resolve(zlink_link_end_t *end, const zlink_frame_prefix_t *pr
         arrival->packet = inlined->packet;
         arrival->metadata = inlined->metadata.text;
         arrival->metadata_bytes = inlined->metadata.text_bytes;
+        arrival->trace = zlink_trace_is_empty(&inlined->trace) ? NULL : &inlined->trace;
     }
     if (has_target && prefix->target_id != 0) {
         const zlink_incoming_name_t *target = zlink_incoming_names_target(end->incoming, prefix->target_id);

@@ -64,7 +64,7 @@ static zlink_status_t name_envelope(const zlink_outbound_call_t *call, bool targ
                                     size_t capacity, size_t *size)
 {
     *size = 0;
-    if (!target && !packet && call->metadata_bytes == 0)
+    if (!target && !packet && call->metadata_bytes == 0 && !call->trace)
         return ZLINK_OK;
     zlink_wire_call_t names = {.target.kind = ZLINK_TARGET_NONE};
     if (target) {
@@ -75,6 +75,8 @@ static zlink_status_t name_envelope(const zlink_outbound_call_t *call, bool targ
     if (packet)
         strcpy(names.packet, call->packet);
     zlink_metadata_restore(&names.metadata, call->metadata, call->metadata_bytes);
+    if (call->trace)
+        names.trace = *call->trace;
     return zlink_wire_call_encode(&names, bytes, capacity, size);
 }
 

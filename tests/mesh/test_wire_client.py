@@ -4,7 +4,7 @@ import os
 import sys
 
 import harness
-from harness import FAR, RawLink, check, equal, limit, pb, probe, raises, wait_until, wire
+from harness import FAR, RawLink, api, check, equal, limit, pb, probe, raises, wait_until, wire
 
 PLAIN = "plain-without-encryption-or-authentication"
 REQUEST = {"reply_route_id": 1, "deadline_ms": 20000}
@@ -136,6 +136,27 @@ def test_tr21_small_requests_go_between_chunks(mesh):
     link.close()
 
 
+# Correlation and flow ids reach the node and stand in the line that says what went wrong; what is not well formed, or has no
+# place there, ends the connection.
+def test_correlation_and_flow_ids(mesh):
+    node = mesh.node("a", transport=PLAIN)
+    client = mesh.client(node)
+    flow = "01890a5d-ac96-774b-bcce-b302099a8057"
+    trace = {"correlation_id": "order-17", "flow_id": flow, "flow_origin": 9}
+    reply = client.begin(probe("x"), "tests.mesh.Nobody", b"", trace=trace)
+    raises(api.NotFound, reply.result)
+    node.wait_log("zlink.dispatch_error", "correlation_id=order-17", f"flow_id={flow}")
+    reply = client.begin(probe("x"), "tests.mesh.PingReq", b"", trace=trace)
+    reply.result()
+    for bad in ({"correlation_id": "two words"}, {"flow_id": flow.upper()}, {"flow_origin": 1}, {"flow_id": flow,
+                "flow_origin": 256}):
+        other = mesh.client(node, name="other")
+        reply = other.begin(probe("x"), "tests.mesh.PingReq", b"", trace=bad)
+        raises(api.Unavailable, reply.result)
+        other.close()
+    equal(client.ask(probe("x"), pb.PingReq()).owner, "x", "a call after all that")
+
+
 def frames_of_every_kind(link):
     """(lane, frame): one of each kind that a client may send, and of those that it may not."""
     call = wire.call_envelope(probe("x"), "tests.mesh.PingReq")
@@ -153,6 +174,7 @@ def frames_of_every_kind(link):
                                          reply_route_id=77)),
         "error": (completion, wire.error_frame(77, 5, "lost")),
         "cancel": (application, wire.Frame(wire.CANCEL, reply_route_id=77)),
+        "flow state": (completion, wire.Frame(wire.FLOW_STATE, error=1, reply_route_id=1)),
         "hello": (application, link.hello(application)),
         "admit": (application, wire.Frame(wire.ADMIT, link.hello(application).envelope)),
         "reject": (application, wire.reject_frame(2, "no")),
@@ -177,7 +199,7 @@ def test_tr22_every_truncation_of_every_frame(mesh):
         equal(bystander.ask(probe("bystander"), pb.PingReq()).owner, "bystander", f"a call after {name}")
     first.close()
     wait_until(lambda: len(node.status()["links"]) == 1, "every broken link is gone")
-    equal(node.counter("zlink.requests.received"), before + 13, "requests that were taken: the bystander's")
+    equal(node.counter("zlink.requests.received"), before + 14, "requests that were taken: the bystander's")
     equal(bystander.log(probe("x")).log, "", "what the Spot of the cut frames saw")
 
 

@@ -312,7 +312,8 @@ static inline void host_init(host_fixture_t *fixture, unsigned workers)
         .message_bytes_max = 1u << 20,
         .spots_max = 1000,
         .jobs_max = 64,
-        .outbound = {away_submit, away_take, away_spot_home, away_set_weight, away_cancel, away_channel_side, fixture},
+        .outbound = {away_submit, away_take, away_spot_home, away_set_weight, away_cancel, away_channel_side, fixture,
+                     NULL},
     };
     sem_init(&fixture->stage, 0, 0);
     pthread_mutex_init(&fixture->away.lock, NULL);

@@ -65,6 +65,106 @@ static zlink_status_t script_tagged(zlink_turn_t *turn, void *self, void *contex
     return tagged->status;
 }
 
+/* ---- correlation and flow ids ---- */
+
+#define FLOW       "01890a5d-ac96-774b-bcce-b302099a8057"
+#define OTHER_FLOW "01890a5d-ac96-774b-acce-b302099a8058"
+
+typedef struct traced {
+    const char *correlation_id, *flow_id;
+    uint8_t flow_origin;
+    bool sends, nested;
+    zlink_status_t status;
+} traced_t;
+
+static char read_correlation[65], read_flow[37];
+static uint8_t read_origin;
+
+static zlink_status_t script_read_trace(zlink_turn_t *turn, void *self, void *context, RunRes *reply)
+{
+    (void)self, (void)context, (void)reply;
+    snprintf(read_correlation, sizeof(read_correlation), "%s", zlink_turn_correlation_id(turn));
+    snprintf(read_flow, sizeof(read_flow), "%s", zlink_turn_flow_id(turn));
+    read_origin = zlink_turn_flow_origin(turn);
+    return ZLINK_OK;
+}
+
+static zlink_status_t script_nest(zlink_turn_t *turn, void *self, void *context, RunRes *reply)
+{
+    const RunReq request = {.script = (uintptr_t)script_read_trace};
+    RunRes res;
+
+    (void)self, (void)context, (void)reply;
+    return zlink_instance_spot_request_async(turn, "plain", "inner", ZLINK_ASK(RunReq, &request),
+                                             ZLINK_REPLY(RunRes, &res));
+}
+
+static zlink_status_t script_trace(zlink_turn_t *turn, void *self, void *context, RunRes *reply)
+{
+    traced_t *traced = context;
+    const script_t script = traced->nested ? script_nest : script_read_trace;
+    const zlink_call_options_t options = {
+        .correlation_id = traced->correlation_id, .flow_id = traced->flow_id, .flow_origin = traced->flow_origin};
+    const RunReq request = {.script = (uintptr_t)script};
+    const Note note = {.script = (uintptr_t)script};
+    RunRes res;
+
+    (void)self, (void)reply;
+    if (traced->sends)
+        traced->status = zlink_instance_spot_send(turn, "plain", "b", ZLINK_ASK_WITH(Note, &note, &options));
+    else
+        traced->status = zlink_instance_spot_request_async(
+            turn, "plain", "b", ZLINK_ASK_WITH(RunReq, &request, &options), ZLINK_REPLY(RunRes, &res));
+    return ZLINK_OK;
+}
+
+/* A request carries its correlation id and its flow to its handler; the calls of that belong to the flow, and have no
+ * correlation id of their own. What is not well formed is refused, and nothing is sent. */
+static void test_correlation_and_flow_ids(void **state)
+{
+    static char too_long[66];
+    memset(too_long, 'x', sizeof(too_long) - 1);
+    traced_t good[] = {
+        {.correlation_id = "order-17/a", .flow_id = FLOW, .flow_origin = 9},
+        {.correlation_id = "order-17/a", .flow_id = FLOW, .flow_origin = 9, .nested = true},
+        {.flow_id = OTHER_FLOW},
+        {.correlation_id = "~"},
+        {.nested = true},
+    };
+    static const char *const flows[] = {FLOW, FLOW, OTHER_FLOW, "", ""};
+    static const char *const correlations[] = {"order-17/a", "", "", "~", ""};
+    traced_t bad[] = {
+        {.correlation_id = ""},
+        {.correlation_id = "two words"},
+        {.correlation_id = too_long},
+        {.correlation_id = "\xc3\xa9"},
+        {.flow_id = ""},
+        {.flow_id = "01890a5d-ac96-474b-bcce-b302099a8057"}, /* version 4 */
+        {.flow_id = "01890A5D-AC96-774B-BCCE-B302099A8057"},
+        {.flow_origin = 1},
+        {.correlation_id = "of-a-send", .sends = true},
+    };
+    host_fixture_t fixture;
+
+    (void)state;
+    host_open(&fixture, 2);
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        snprintf(read_flow, sizeof(read_flow), "?");
+        assert_int_equal(host_ask(&fixture, "plain", "a", script_trace, &good[i], NULL), ZLINK_OK);
+        assert_int_equal(good[i].status, ZLINK_OK);
+        assert_string_equal(read_flow, flows[i]);
+        assert_string_equal(read_correlation, correlations[i]);
+        assert_int_equal(read_origin, i < 2 ? 9 : 0);
+    }
+    snprintf(read_flow, sizeof(read_flow), "untouched");
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_int_equal(host_ask(&fixture, "plain", "a", script_trace, &bad[i], NULL), ZLINK_OK);
+        assert_int_equal(bad[i].status, ZLINK_INVALID_OPERATION);
+    }
+    assert_string_equal(read_flow, "untouched");
+    host_stop(&fixture);
+}
+
 /* TR-25: the handler reads what was set last for each key, here and on its way to another node. */
 static void test_tr25_the_last_value_is_read(void **state)
 {
@@ -168,9 +268,8 @@ static void test_no_memory_for_metadata(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tr25_the_last_value_is_read),
-        cmocka_unit_test(test_tr26_metadata_is_not_handed_on),
-        cmocka_unit_test(test_tr24_bad_metadata_is_not_sent),
+        cmocka_unit_test(test_correlation_and_flow_ids),       cmocka_unit_test(test_tr25_the_last_value_is_read),
+        cmocka_unit_test(test_tr26_metadata_is_not_handed_on), cmocka_unit_test(test_tr24_bad_metadata_is_not_sent),
         cmocka_unit_test(test_no_memory_for_metadata),
     };
 

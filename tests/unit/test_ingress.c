@@ -783,6 +783,24 @@ static void test_ex42_ex73_own_messages_wait_for_room(void **state)
     zlink_reactor_call(door.reactor, fixture_nothing, NULL);
     assert_int_equal(own_wait(&late), ZLINK_DEADLINE_EXCEEDED);
     assert_int_equal(atomic_load(&waiting.completions), 0);
+    for (int64_t n = 0;; n++) { /* the n-th allocation fails: CapacityExceeded, or it waits */
+        own_call_t poor;
+        zlink_memory_fail_after(n);
+        own_submit(&door, &poor, "tests.host.Note", script_count, 100);
+        zlink_reactor_call(door.reactor, fixture_nothing, NULL);
+        zlink_memory_fail_after(-1);
+        const bool waits = atomic_load(&poor.waits) == 1;
+        if (waits) {
+            zlink_exec_fixture_advance(&door.host.exec, 100);
+            zlink_reactor_call(door.reactor, fixture_nothing, NULL);
+        }
+        assert_int_equal(own_wait(&poor), waits ? ZLINK_DEADLINE_EXCEEDED : ZLINK_CAPACITY_EXCEEDED);
+        own_release(&poor);
+        if (waits) {
+            assert_true(n > 0);
+            break;
+        }
+    }
     away_set(&door.host, AWAY_ANSWERS, ZLINK_OK);
     assert_int_equal(own_wait(&waiting), ZLINK_OK);
     assert_int_equal(own_wait(&held), ZLINK_OK);

@@ -5,6 +5,7 @@
 #include "mesh_fixture.h"
 #include "raw_peer.h"
 
+#include "base/counters.h"
 #include "base/memory.h"
 
 #define PAYLOAD_BYTES 32768u
@@ -220,6 +221,42 @@ static void test_ex48_close_ends_what_waits_for_room(void **state)
     }
 }
 
+extern zlink_counter_t lost;
+
+/* EX-75: messages that were taken, and whose link is lost before there was room for them, are counted, once each; their
+ * senders had gone on long before. */
+static void test_ex75_what_was_taken_and_lost_is_counted(void **state)
+{
+    enum { TAKEN = 20 };
+    const int64_t before = zlink_counter_read(&lost);
+    test_call_t taken[TAKEN];
+    crowd_t crowd;
+
+    (void)state;
+    crowd_start(&crowd, 600);
+    crowd_submit(&crowd, false, 60000);
+    other_work_goes_on(&crowd);
+    assert_true(node_look(&crowd.node).waiting > 0);
+    for (size_t i = 0; i < TAKEN; i++) {
+        test_call_init(&taken[i], &crowd.node, "raw", "");
+        taken[i].call.one_way = true;
+        assert_true(zlink_mesh_take(crowd.node.mesh, &taken[i].call));
+    }
+    other_work_goes_on(&crowd);
+    assert_int_equal(zlink_counter_read(&lost), before);
+    raw_leave(&crowd.slow);
+    for (size_t i = 0; i < TAKEN; i++) {
+        assert_int_equal(test_call_wait(&taken[i]), ZLINK_UNAVAILABLE);
+        test_call_release(&taken[i]);
+    }
+    assert_int_equal(zlink_counter_read(&lost), before + TAKEN);
+    for (size_t i = 0; i < crowd.count; i++)
+        assert_int_equal(test_call_wait(&crowd.calls[i]), ZLINK_UNAVAILABLE);
+    node_wait_links(&crowd.node, 0);
+    crowd.slow = (raw_link_t){-1, -1};
+    crowd_stop(&crowd);
+}
+
 static void submit_without_memory(void *context)
 {
     zlink_memory_fail_after(0); /* the output buffer's, for a payload that it has no room for yet */
@@ -263,6 +300,7 @@ int main(void)
         cmocka_unit_test(test_tr62_ex42_no_room_until_the_time_is_over),
         cmocka_unit_test(test_ex42_room_comes_back),
         cmocka_unit_test(test_ex43_no_place_to_wait),
+        cmocka_unit_test(test_ex75_what_was_taken_and_lost_is_counted),
         cmocka_unit_test(test_ex48_close_ends_what_waits_for_room),
         cmocka_unit_test(test_a_write_without_memory_does_not_hold_up_the_link),
     };

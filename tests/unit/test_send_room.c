@@ -5,6 +5,7 @@
 #include "host_fixture.h"
 
 #include "base/counters.h"
+#include "server/application/room_wait.h"
 
 #define LANE 4
 
@@ -132,25 +133,59 @@ static void test_ex42_ex45_tr63_until_the_time_is_over(void **state)
     host_stop(&fixture);
 }
 
+/* A message that is no handler's waits in the same line. */
+typedef struct bystander {
+    zlink_room_wait_t wait;
+    _Atomic size_t taken;
+} bystander_t;
+
+static void bystander_ended(zlink_room_wait_t *wait, zlink_status_t status)
+{
+    zlink_check(status == ZLINK_OK);
+    atomic_fetch_add(&ZLINK_CONTAINER_OF(wait, bystander_t, wait)->taken, 1);
+}
+
+static void bystander_wait(host_fixture_t *fixture, bystander_t *bystander)
+{
+    const zlink_catalogue_spot_type_t *type = zlink_catalogue_find_spot_type(fixture->catalogue, "plain");
+    const zlink_handler_t *handler = zlink_handler_table_find(&type->handlers, ZLINK_HANDLER_SEND, "tests.host.Note");
+    const Note note = {.script = (uintptr_t)script_count};
+    zlink_admission_resource_t full;
+    uint8_t bytes[64];
+    pb_ostream_t stream = pb_ostream_from_buffer(bytes, sizeof(bytes));
+    bool held = false;
+
+    assert_true(pb_encode(&stream, Note_fields, &note));
+    zlink_invocation_t *invocation =
+        zlink_invocation_create(fixture->host, handler, "nobody", bytes, stream.bytes_written, NULL, 0);
+    invocation->deliver = zlink_invocation_deliver_nowhere;
+    memset(bystander, 0, sizeof(*bystander));
+    bystander->wait.ended = bystander_ended;
+    assert_int_equal(zlink_spot_registry_execute_or_hold(fixture->host->spots, type, "x", invocation, &full, &held),
+                     ZLINK_CAPACITY_EXCEEDED);
+    assert_true(held && full == ZLINK_ADMISSION_APPLICATION_LANE);
+    assert_int_equal(zlink_room_wait_begin(&bystander->wait, invocation), ZLINK_OK);
+}
+
 /* EX-43: with no place left to wait in it ends with DeadlineExceeded at once: the clock does not move. */
 static void test_ex43_no_place_to_wait(void **state)
 {
-    static outside_t senders[ZLINK_ROOM_WAITERS_MAX];
-    static inner_t messages[ZLINK_ROOM_WAITERS_MAX];
+    enum { SENDERS = 8, BYSTANDERS = ZLINK_ROOM_WAITERS_MAX - SENDERS };
+    static bystander_t bystanders[BYSTANDERS];
     const int64_t no_place = zlink_counter_read(&room_no_place);
+    outside_t senders[SENDERS];
+    inner_t messages[SENDERS];
     inner_t one_more = {.how = BY_SEND, .name = "plain", .id = "x", .script = script_count};
     host_fixture_t fixture;
     char id[16];
     full_t full;
 
     (void)state;
-    host_init(&fixture, 2);
-    fixture.options.policy.application_message_capacity = LANE;
-    fixture.options.spots_max = 2 * ZLINK_ROOM_WAITERS_MAX;
-    host_start(&fixture);
-    away_set(&fixture, AWAY_HOLDS, ZLINK_OK);
+    start(&fixture, 2);
     fill(&fixture, &full, "plain", "x");
-    for (size_t i = 0; i < ZLINK_ROOM_WAITERS_MAX; i++) {
+    for (size_t i = 0; i < BYSTANDERS; i++)
+        bystander_wait(&fixture, &bystanders[i]);
+    for (size_t i = 0; i < SENDERS; i++) {
         messages[i] = one_more;
         snprintf(id, sizeof(id), "s%zu", i);
         assert_int_equal(outside_submit(&fixture, &senders[i], "plain", id, script_call, &messages[i]), ZLINK_OK);
@@ -159,9 +194,11 @@ static void test_ex43_no_place_to_wait(void **state)
     assert_int_equal(host_ask(&fixture, "plain", "late", script_call, &one_more, NULL), ZLINK_DEADLINE_EXCEEDED);
     assert_int_equal(zlink_counter_read(&room_no_place), no_place + 1);
     assert_int_equal(zlink_counter_read(&room_waiting), ZLINK_ROOM_WAITERS_MAX);
-    empty(&fixture, &full); /* all go in: LANE at a time, and the senders end well */
-    for (size_t i = 0; i < ZLINK_ROOM_WAITERS_MAX; i++)
+    empty(&fixture, &full);
+    for (size_t i = 0; i < SENDERS; i++)
         assert_int_equal(outside_wait(&senders[i]), ZLINK_OK);
+    for (size_t i = 0; i < BYSTANDERS; i++)
+        host_wait_for(&bystanders[i].taken, 1);
     assert_int_equal(count_of(&fixture, "plain", "x"), LANE - 1 + (int32_t)ZLINK_ROOM_WAITERS_MAX + 1);
     host_stop(&fixture);
 }

@@ -651,6 +651,47 @@ static void test_encoding_keeps_the_same_rules(void **state)
     assert_int_equal(zlink_wire_call_encode(&call, bytes, sizeof(bytes), &size), ZLINK_INVALID_OPERATION);
 }
 
+#define FLOW "01890a5d-ac96-774b-bcce-b302099a8057"
+
+/* A request has both ids, a one-way message the flow only, a reply neither; and what is not well formed is refused at
+ * both ends. */
+static void test_correlation_and_flow_ids(void **state)
+{
+    static const char *const bad_flows[] = {"0", "01890a5d-ac96-474b-bcce-b302099a8057",
+                                            "01890a5d-ac96-774b-ccce-b302099a8057",
+                                            "01890a5d-ac96-774b-bcce-b302099a805G"};
+    const zlink_frame_prefix_t request = {
+        .kind = ZLINK_FRAME_REQUEST, .reply_route_id = 1, .deadline_ms = 1, .target_id = 1, .packet_id = 1};
+    const zlink_frame_prefix_t message = {.kind = ZLINK_FRAME_SEND, .target_id = 1, .packet_id = 1};
+    const zlink_frame_prefix_t reply = {.kind = ZLINK_FRAME_REPLY, .reply_route_id = 1, .packet_id = 1};
+    zlink_wire_call_t call = {.trace = {.correlation_id = "order-17", .flow_id = FLOW, .flow_origin = 255}};
+    zlink_wire_call_t read;
+    uint8_t bytes[ZLINK_WIRE_SMALL_ENVELOPE_MAX];
+    size_t size = 0;
+
+    (void)state;
+    assert_int_equal(zlink_wire_call_encode(&call, bytes, sizeof(bytes), &size), ZLINK_OK);
+    assert_int_equal(zlink_wire_call_decode(&request, bytes, size, &read, NULL), ZLINK_OK);
+    assert_memory_equal(&read.trace, &call.trace, sizeof(call.trace));
+    assert_int_equal(zlink_wire_call_decode(&message, bytes, size, &read, NULL), ZLINK_PROTOCOL_ERROR);
+    assert_int_equal(zlink_wire_call_decode(&reply, bytes, size, &read, NULL), ZLINK_PROTOCOL_ERROR);
+    uint8_t *version = memmem(bytes, size, "-774b-", 6);
+    assert_non_null(version);
+    version[1] = '4'; /* another version of UUID, which the encoder would not write */
+    assert_int_equal(zlink_wire_call_decode(&request, bytes, size, &read, NULL), ZLINK_PROTOCOL_ERROR);
+
+    call.trace.correlation_id[0] = '\0';
+    assert_int_equal(zlink_wire_call_encode(&call, bytes, sizeof(bytes), &size), ZLINK_OK);
+    assert_int_equal(zlink_wire_call_decode(&message, bytes, size, &read, NULL), ZLINK_OK);
+    assert_string_equal(read.trace.flow_id, FLOW);
+    for (size_t i = 0; i < sizeof(bad_flows) / sizeof(bad_flows[0]); i++) {
+        strcpy(call.trace.flow_id, bad_flows[i]);
+        assert_int_equal(zlink_wire_call_encode(&call, bytes, sizeof(bytes), &size), ZLINK_INVALID_OPERATION);
+    }
+    call.trace.flow_id[0] = '\0'; /* an origin without a flow */
+    assert_int_equal(zlink_wire_call_encode(&call, bytes, sizeof(bytes), &size), ZLINK_INVALID_OPERATION);
+}
+
 static void test_node_ids(void **state)
 {
     (void)state;
@@ -687,6 +728,7 @@ int main(void)
         cmocka_unit_test(test_tr22_targets),
         cmocka_unit_test(test_tr22_announce_reject_update_rules),
         cmocka_unit_test(test_encoding_keeps_the_same_rules),
+        cmocka_unit_test(test_correlation_and_flow_ids),
         cmocka_unit_test(test_node_ids),
     };
 

@@ -293,8 +293,9 @@ def announce_packet_frame(number, packet):
     return Frame(ANNOUNCE, pb.Announce(id=number, kind=2, packet=packet).SerializeToString())
 
 
-def call_envelope(target=None, packet=None, metadata=None):
-    message = pb.Call(packet=packet or "")
+def call_envelope(target=None, packet=None, metadata=None, **trace):
+    """`trace`: correlation_id, flow_id, flow_origin."""
+    message = pb.Call(packet=packet or "", **trace)
     for key, value in (metadata or {}).items():
         message.metadata.add(key=key, value=value)
     if target is not None:

@@ -411,14 +411,15 @@ class WireClient:
             frames.append(announcement(names[name], name))
         return names[name]
 
-    def _submit(self, kind, target, packet, payload, metadata=None, **fields):
+    def _submit(self, kind, target, packet, payload, metadata=None, trace=None, **fields):
         with self._submitting:  # announcements must leave in their order
             if self.error is not None:
                 raise Unavailable(f"the link ended: {self.error}")
             frames = []
             target_id = self._number(self._targets, target, wire.announce_target_frame, frames)
             packet_id = self._number(self._packets, packet, wire.announce_packet_frame, frames)
-            envelope = wire.call_envelope(None if target_id else target, None if packet_id else packet, metadata)
+            envelope = wire.call_envelope(None if target_id else target, None if packet_id else packet, metadata,
+                                          **(trace or {}))
             frames.append(wire.Frame(kind, envelope, payload, target_id=target_id, packet_id=packet_id, **fields))
             too_large = len(envelope) + len(payload) > self.peer.max_body_bytes
             try:
@@ -434,7 +435,7 @@ class WireClient:
                     lambda: not self.peer_paused or self.error is not None, timeout):
                 raise DeadlineExceeded("the node is paused")
 
-    def begin(self, target, packet, payload, timeout=5.0, metadata=None):
+    def begin(self, target, packet, payload, timeout=5.0, metadata=None, trace=None):
         """Sends a request; the answer is a PendingReply."""
         deadline = time.monotonic() + timeout
         self._wait_while_paused(timeout)
@@ -443,7 +444,8 @@ class WireClient:
             reply = PendingReply(self, next(self._routes), deadline)
             self._pending[reply.route] = reply
         try:
-            self._submit(wire.REQUEST, target, packet, payload, metadata, reply_route_id=reply.route, deadline_ms=deadline_ms)
+            self._submit(wire.REQUEST, target, packet, payload, metadata, trace, reply_route_id=reply.route,
+                         deadline_ms=deadline_ms)
         except BaseException:
             with self._lock:
                 self._pending.pop(reply.route, None)
