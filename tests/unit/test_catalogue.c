@@ -380,7 +380,7 @@ static void test_what_is_no_module_is_refused_with_the_reason(void **state)
 
 #define STRING_(TEXT) #TEXT
 #define STRING(TEXT)  STRING_(TEXT)
-#define OTHER_ABI     9 /* what modules/wrong_descriptor.c makes of it: this one and six more */
+#define OTHER_ABI     10 /* what modules/wrong_descriptor.c makes of it: this one and six more */
 
 /* The numbers are compared before any code of the module runs: its body would abort. */
 static void test_a_module_of_another_abi_is_refused(void **state)
