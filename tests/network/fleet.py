@@ -1,7 +1,7 @@
 """Nodes that send each other numbered parcels from every side, and the sums that must come out.
 
-Each node has a courier for every other node and every kind of call (modules/courier.c). What they have sent and got stands
-in ledgers, files that outlive a killed process (modules/ledger.h), so that the sums are exact whatever has happened:
+Each node has a courier for every other node and every kind of call (modules/courier.c). What they have sent and got
+stands in ledgers, files that outlive a killed process (modules/ledger.h), so that the sums are exact whatever happens:
 
 - each request that began has one end, and one that ended with Ok was handled once;
 - nothing was handled twice or out of its order, also not by a later life of the receiver;
@@ -159,8 +159,8 @@ class Sums:
 
     def __str__(self):
         ends = ", ".join(f"{count} {name}" for name, count in self.ends.most_common())
-        return (f"{self.begun} sent, {self.accounted} accounted for: {ends or 'none'}, {self.died} died with their node; "
-                f"{self.handled_unheard} handled unheard, {self.lost} one-way messages lost with a link")
+        return (f"{self.begun} sent, {self.accounted} accounted for: {ends or 'none'}, {self.died} died with their "
+                f"node; {self.handled_unheard} handled unheard, {self.lost} one-way messages lost with a link")
 
 
 def _sum_stream(sums, stream, sent, got, losses, killed):
@@ -174,7 +174,8 @@ def _sum_stream(sums, stream, sent, got, losses, killed):
     if open_calls > (1 if killed else 0):
         sums.problems.append(f"{name}: {open_calls} without an end")
     if sent.wrong or got.wrong:
-        sums.problems.append(f"{name}: {sent.wrong} ended twice or with another's reply, {got.wrong} came twice or late")
+        sums.problems.append(f"{name}: {sent.wrong} ended twice or with another's reply, {got.wrong} came twice or "
+                             "late")
     if got.last > sent.last:
         sums.problems.append(f"{name}: {got.last} came and {sent.last} was the last that was sent")
     for (cell, times), count in sorted(pairs.items()):
@@ -198,7 +199,8 @@ def _sum_stream(sums, stream, sent, got, losses, killed):
     if stream.kind == SEND:
         runs = lost_runs(sent.cells, arrived)
         if runs > losses + killed:
-            sums.problems.append(f"{name}: one-way messages are missing in {runs} places, and {losses} links have ended")
+            sums.problems.append(f"{name}: one-way messages are missing in {runs} places, and {losses} links have "
+                                 "ended")
 
 
 def lost_runs(sent, arrived):
@@ -270,8 +272,9 @@ class Fleet:
         descriptors() has told them."""
         expected = 2 + 2 * (len(self.members) - 1)
         wait_until(lambda: all(member.descriptors() == (others[member.name], expected) for member in self.live()),
-                   lambda: "descriptors: " + ", ".join(f"{member.name}: {member.descriptors()}, expected "
-                                                       f"{others[member.name]} and {expected}" for member in self.live()))
+                   lambda: "descriptors: " + ", ".join(
+                       f"{member.name}: {member.descriptors()}, expected {others[member.name]} and {expected}"
+                       for member in self.live()))
 
     def stop(self):
         for member in self.live():
@@ -348,12 +351,17 @@ class Fleet:
                    self.timeout_ms / 1000 + harness.WAIT_S)
 
     def rest(self):
-        """Nobody sends any more, all calls have ended, and one-way messages that have not come do not come. Links are up."""
+        """Nobody sends any more, all calls have ended, and one-way messages that have not come do not come. (The links
+        are there.)"""
         self._stop({SEND})
         self.wait_progress(2, RECOVERY_S, kinds={YIELD})  # these are behind the one-way messages, in the same line
         self._stop(set(self.kinds) - {SEND})
-        wait_until(lambda: all(member.counter(gauge) == 0 for member in self.live() for gauge in AT_REST),
-                   lambda: f"nothing is open: {[[member.counter(gauge) for gauge in AT_REST] for member in self.live()]}")
+
+        def open_things():
+            return [(member.name, gauge, member.counter(gauge)) for member in self.live() for gauge in AT_REST
+                    if member.counter(gauge) != 0]
+
+        wait_until(lambda: not open_things(), lambda: f"nothing is open: {open_things()}")
 
     def sums(self):
         """Everything that any life has sent. Fails where something is wrong."""

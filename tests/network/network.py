@@ -1,8 +1,8 @@
 """Networks that belong to a test, and what can go wrong with them.
 
-A Network is a namespace for each node. Two of them can be joined by a Wire, which this process carries frame by frame and
-so delays, swaps and doubles them; any number by a bridge. The other faults are the kernel's: nft and tbf. All that is
-made has this process's number in its name, and what a killed test has left is removed by the next one.
+A Network is a namespace for each node. Two of them can be joined by a Wire, which this process carries frame by frame
+and so delays, swaps and doubles them; any number by a bridge. The other faults are the kernel's: nft and tbf. All that
+is made has this process's number in its name, and what a killed test has left is removed by the next one.
 """
 import contextlib
 import ctypes

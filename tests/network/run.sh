@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Two nodes on networks that lose, delay, cut and reset: all tests of test_faults.py side by side, because most of their time
-# is waiting for the liveness bound. Exit code 77, with the reason, where there can be no network namespaces.
+# Two nodes on networks that lose, delay, cut and reset: all tests of test_faults.py side by side, because most of their
+# time is waiting for the liveness bound. Exit code 77, with the reason, where there can be no network namespaces.
 #   tests/network/run.sh [--build DIR] [--only PART...]
 set -euo pipefail
 cd "$(dirname "$0")/../.."

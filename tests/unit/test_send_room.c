@@ -256,6 +256,40 @@ static void test_a_channels_handler_waits_in_its_place(void **state)
     host_stop(&fixture);
 }
 
+static _Atomic size_t sent_in_vain;
+
+static zlink_status_t script_then_and_send(zlink_turn_t *turn, void *self, void *context, RunRes *reply)
+{
+    inner_t message = {.how = BY_SEND, .name = "plain", .id = "x", .script = script_count};
+
+    (void)self;
+    zlink_check(inner_call(turn, context, reply) == ZLINK_OK);
+    zlink_check(inner_call(turn, &message, NULL) == ZLINK_DEADLINE_EXCEEDED);
+    atomic_fetch_add(&sent_in_vain, 1);
+    return ZLINK_OK;
+}
+
+/* A turn with an open `_then` call has no way to wait: at once. */
+static void test_ex43_a_turn_that_cannot_wait(void **state)
+{
+    inner_t then = {.how = BY_YIELD_THEN, .name = "far"};
+    const int64_t waits = zlink_counter_read(&room_waits);
+    host_fixture_t fixture;
+    outside_t sender;
+    full_t full;
+
+    (void)state;
+    start(&fixture, 2);
+    fill(&fixture, &full, "plain", "x");
+    assert_int_equal(outside_submit(&fixture, &sender, "plain", "s", script_then_and_send, &then), ZLINK_OK);
+    host_wait_for(&sent_in_vain, 1);
+    empty(&fixture, &full);
+    assert_int_equal(outside_wait(&sender), ZLINK_OK);
+    assert_int_equal(zlink_counter_read(&room_waits), waits);
+    assert_int_equal(count_of(&fixture, "plain", "x"), LANE - 1 + 1);
+    host_stop(&fixture);
+}
+
 /* What the messages say when they run, in order. */
 static _Atomic size_t said_count;
 static intptr_t said[64];
@@ -459,6 +493,41 @@ static void test_ex73_tr62_without_the_gate_for_a_link(void **state)
     host_stop(&fixture);
 }
 
+static uint32_t called_send_timeout_ms(void *context, const char *channel)
+{
+    (void)context;
+    return strcmp(channel, "called") == 0 ? 70 : 0;
+}
+
+/* EX-45, TR-63: a ClientServer channel may have a send timeout of its own; what a call says only shortens it. A
+ * request's time is not touched by it. */
+static void test_ex45_tr63_each_family_has_its_time(void **state)
+{
+    static const struct {
+        how_t how;
+        const char *name;
+        uint32_t given_ms, ends_ms;
+    } calls[] = {{BY_SEND, "called", 0, 70},   {BY_SEND, "called", 30, 30},       {BY_SEND, "called", 500, 70},
+                 {BY_SEND, "far", 0, 1000},    {BY_SEND, "far", INT32_MAX, 1000}, {BY_ASYNC, "called", 0, 5000},
+                 {BY_ASYNC, "far", 9000, 9000}};
+    inner_t too_long = {.how = BY_SEND, .name = "far", .timeout_ms = (uint32_t)INT32_MAX + 1};
+    host_fixture_t fixture;
+
+    (void)state;
+    host_init(&fixture, 2);
+    fixture.options.outbound.send_timeout_ms = called_send_timeout_ms;
+    host_start(&fixture);
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        inner_t call = {.how = calls[i].how, .name = calls[i].name, .timeout_ms = calls[i].given_ms};
+        assert_int_equal(host_ask(&fixture, "plain", "a", script_call, &call, NULL), ZLINK_OK);
+        assert_int_equal(fixture.away.seen.deadline_ms - zlink_clock_now_ms(&fixture.exec.clock), calls[i].ends_ms);
+    }
+    const size_t submitted = atomic_load(&fixture.away.submitted);
+    assert_int_equal(host_ask(&fixture, "plain", "a", script_call, &too_long, NULL), ZLINK_INVALID_OPERATION);
+    assert_int_equal(atomic_load(&fixture.away.submitted), submitted);
+    host_stop(&fixture);
+}
+
 /* EX-75: what becomes of a message after it was taken is nobody's result: its sender has ended well. */
 static void test_ex75_a_failure_afterwards_is_only_observed(void **state)
 {
@@ -546,11 +615,13 @@ int main(void)
         cmocka_unit_test(test_ex43_no_place_to_wait),
         cmocka_unit_test(test_ex73_the_own_lane_is_not_waited_for),
         cmocka_unit_test(test_a_channels_handler_waits_in_its_place),
+        cmocka_unit_test(test_ex43_a_turn_that_cannot_wait),
         cmocka_unit_test(test_ex42_the_oldest_goes_first),
         cmocka_unit_test(test_a_spot_that_closes_takes_nothing_more),
         cmocka_unit_test(test_ex59_given_up_while_it_waits),
         cmocka_unit_test(test_ex74_refused_and_waiting_differ),
         cmocka_unit_test(test_ex73_tr62_without_the_gate_for_a_link),
+        cmocka_unit_test(test_ex45_tr63_each_family_has_its_time),
         cmocka_unit_test(test_ex75_a_failure_afterwards_is_only_observed),
         cmocka_unit_test(test_ex42_nobody_is_forgotten),
     };
