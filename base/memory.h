@@ -1,10 +1,10 @@
 /*
  * base/memory.h: the one door to the heap, so that tests can make the n-th allocation fail.
  *
- * The functions behave like malloc, calloc, realloc, strdup and free, which in a process of ours are mimalloc's, where it
- * was not built with a sanitizer (ZLINK_ALLOCATOR in cmake/ZlinkCompiler.cmake). In every build the fault counter costs one
- * relaxed load. zlink_memory_fail_after(n) makes the n-th allocation from now (0 = the next) in any thread return
- * NULL, once; a negative number turns that off. Only tests call it.
+ * The functions behave like malloc, calloc, realloc, strdup and free, which in a process of ours are mimalloc's, where
+ * it was not built with a sanitizer (ZLINK_ALLOCATOR in cmake/ZlinkCompiler.cmake). In every build the fault counter
+ * costs one relaxed load. zlink_memory_fail_after(n) makes the n-th allocation from now (0 = the next) in any thread
+ * return NULL, once; a negative number turns that off. Only tests call it.
  */
 #ifndef ZLINK_BASE_MEMORY_H
 #define ZLINK_BASE_MEMORY_H

@@ -75,7 +75,6 @@ bool zlink_control_listen(const char *path, const char *command, bool (*take)(vo
     static const struct timeval forever = {0};
     char *line = NULL;
     size_t room = 0;
-    ssize_t length;
     int fd = connect_to(path);
     if (fd < 0)
         return false;
@@ -89,7 +88,7 @@ bool zlink_control_listen(const char *path, const char *command, bool (*take)(vo
             close(fd);
         return false;
     }
-    while ((length = getline(&line, &room, file)) > 0) {
+    while (getline(&line, &room, file) > 0) {
         line[strcspn(line, "\n")] = '\0';
         if (!take(context, line))
             break;

@@ -42,8 +42,8 @@ typedef struct zlink_mesh_arrival {
     const char *packet;
     const uint8_t *payload;
     size_t payload_bytes;
-    const char *metadata;  /* text of a zlink_metadata_t */
-    size_t metadata_bytes; /* 0: none */
+    const char *metadata;       /* text of a zlink_metadata_t */
+    size_t metadata_bytes;      /* 0: none */
     const zlink_trace_t *trace; /* NULL: none */
 } zlink_mesh_arrival_t;
 

@@ -59,10 +59,10 @@ struct zlink_outbound_call {
     const char *packet;
     const uint8_t *payload;
     size_t payload_bytes;
-    const char *metadata;  /* text of a zlink_metadata_t */
-    size_t metadata_bytes; /* 0: none */
+    const char *metadata;       /* text of a zlink_metadata_t */
+    size_t metadata_bytes;      /* 0: none */
     const zlink_trace_t *trace; /* NULL: none */
-    uint64_t deadline_ms;  /* on the reactor's clock */
+    uint64_t deadline_ms;       /* on the reactor's clock */
     zlink_call_completed_t completed;
     /* May be NULL. Once, on the reactor thread, before `completed`: a one-way call has to wait, for room on its link or
      * for a ready server. */
