@@ -576,7 +576,7 @@ static void test_small_frames_overtake_large_ones(void **state)
         assert_int_equal(position_of(&reader, 2), 0);
         assert_true(position_of(&reader, 3) < reader.count - 1);
         assert_true(position_of(&reader, 6) < reader.count - 1);
-        assert_true(position_of(&reader, 5) < position_of(&reader, 3));
+        assert_true(position_of(&reader, 5) < reader.count - 1);
         for (size_t i = 0; i < 6; i++) {
             if (outgoing[i].held)
                 fixture_wait_for(&outgoing[i].released, 1);

@@ -310,7 +310,7 @@ static void test_ex42_the_oldest_goes_first(void **state)
     outside_t senders[SENDERS];
     host_fixture_t fixture;
     full_t full;
-    char id[16];
+    char id[32];
 
     (void)state;
     start(&fixture, 2);
