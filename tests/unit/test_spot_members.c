@@ -517,6 +517,10 @@ static void test_an_idle_actor_is_small(void **state)
         desk.count = 0;
     }
     double bytes = (double)(zlink_memory_bytes_in_use() - before) / actors;
+    if (bytes == 0) { /* somebody, as valgrind, stands in for the allocator */
+        desk_close(&desk);
+        skip();
+    }
     assert_true(bytes > sizeof(zlink_actor_serial_executor_t));
     print_message("an idle Actor: %.0f bytes, of which the executor %zu, the queue %zu\n", bytes,
                   sizeof(zlink_actor_serial_executor_t), sizeof(zlink_serial_execution_queue_t));
