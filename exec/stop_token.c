@@ -12,5 +12,5 @@ void zlink_stop_token_request(zlink_stop_token_t *stop)
 
 bool zlink_stop_token_is_requested(const zlink_stop_token_t *stop)
 {
-    return atomic_load_explicit(&stop->requested, memory_order_acquire);
+    return stop && atomic_load_explicit(&stop->requested, memory_order_acquire);
 }

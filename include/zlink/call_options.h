@@ -44,7 +44,7 @@ typedef struct zlink_call_options {
     const zlink_metadata_entry_t *metadata;
     size_t metadata_count;
     zlink_cancellation_t *cancellation; /* NULL: nobody gives it up */
-    const char *correlation_id;         /* of a request; NULL: none */
+    const char *correlation_id;         /* of a request only: with a _send it is refused; NULL: none */
     const char *flow_id;                /* NULL: the flow of the handler that calls, where it is in one */
     uint8_t flow_origin;                /* with flow_id: who began the flow, a number of yours */
 } zlink_call_options_t;

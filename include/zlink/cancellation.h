@@ -25,9 +25,10 @@ typedef struct zlink_cancellation zlink_cancellation_t;
 /* NULL when out of memory. The caller's, to be destroyed once. */
 ZLINK_API zlink_cancellation_t *zlink_cancellation_create(void);
 
-/* For good; a second time changes nothing. */
+/* For good; a second time changes nothing, nor does NULL. */
 ZLINK_API void zlink_cancellation_cancel(zlink_cancellation_t *cancellation);
 
+/* False for NULL. */
 ZLINK_API bool zlink_cancellation_is_cancelled(const zlink_cancellation_t *cancellation);
 
 /* NULL is allowed. Not while another thread is inside a function with it. */

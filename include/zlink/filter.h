@@ -26,14 +26,15 @@ typedef struct zlink_filter {
     void *context; /* handed to the function: it must take calls from several threads' turns */
 } zlink_filter_t;
 
-/* The last row of every list. */
+/* The last row of every list. A list without it is not found out. */
 #define ZLINK_FILTERS_END                                                                                              \
     {                                                                                                                  \
         0, 0                                                                                                           \
     }
 
 /* Runs what is behind this filter, once: a second time, or elsewhere than in the filter that `next` was given to, is
- * ZLINK_INVALID_OPERATION and runs nothing. */
+ * ZLINK_INVALID_OPERATION and runs nothing. `next` is valid until the filter returns, and not afterwards, not in a
+ * continuation either. */
 ZLINK_API ZLINK_MUST_USE zlink_status_t zlink_filter_next(zlink_turn_t *turn, zlink_filter_next_t *next);
 
 #ifdef __cplusplus

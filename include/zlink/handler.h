@@ -17,7 +17,8 @@
 extern "C" {
 #endif
 
-/* Numbers that no other memory holds by chance: a table without its last row is found out, not followed. */
+/* Numbers that no other memory holds by chance: a table without its last row is found out, unless another table happens
+ * to stand behind it. */
 typedef enum zlink_handler_kind {
     ZLINK_HANDLER_END = 0x5a4c4800,
     ZLINK_HANDLER_REQUEST = 0x5a4c4801, /* answers with a reply */

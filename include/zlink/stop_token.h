@@ -19,6 +19,7 @@ extern "C" {
 
 typedef struct zlink_stop_token zlink_stop_token_t;
 
+/* False for NULL. */
 ZLINK_API bool zlink_stop_token_is_requested(const zlink_stop_token_t *stop);
 
 #ifdef __cplusplus

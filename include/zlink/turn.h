@@ -25,7 +25,7 @@ typedef struct zlink_turn zlink_turn_t;
  * of a node handler's. Valid as long as the turn is. */
 ZLINK_API const char *zlink_turn_owner_name(const zlink_turn_t *turn);
 
-/* The node id of the caller ("b-6f2c…"), or this node's own for a local call. */
+/* The node id of the caller ("b-6f2c…"); this node's own for a local call, a lifecycle callback and a timer's tick. */
 ZLINK_API const char *zlink_turn_source(const zlink_turn_t *turn);
 
 /* The packet name of the message that this turn handles; "" in a lifecycle callback or a timer's tick. */

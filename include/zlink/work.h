@@ -92,7 +92,8 @@ ZLINK_API void zlink_io_work_complete(zlink_io_completion_t *completion, zlink_s
 
 /* Begins the work, on the handler's turn; it must not block. `input`, `output` and `stop` may be used
  * until the work is completed. Anything but ZLINK_OK: nothing has begun, zlink_io_work_complete() is not
- * called, and the call ends with that status. */
+ * called, and the call ends with that status. (A completion of what has not begun, or a second one, ends the process
+ * with an assertion: there would be nobody left to tell.) */
 typedef zlink_status_t (*zlink_io_work_start_t)(const void *input, void *output, const zlink_stop_token_t *stop,
                                                 zlink_io_completion_t *completion);
 

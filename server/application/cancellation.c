@@ -43,12 +43,14 @@ void zlink_cancellation_destroy(zlink_cancellation_t *cancellation)
 
 bool zlink_cancellation_is_cancelled(const zlink_cancellation_t *cancellation)
 {
-    return atomic_load_explicit(&cancellation->cancelled, memory_order_acquire);
+    return cancellation && atomic_load_explicit(&cancellation->cancelled, memory_order_acquire);
 }
 
 void zlink_cancellation_cancel(zlink_cancellation_t *cancellation)
 {
     zlink_cancellation_entry_t *entry;
+    if (!cancellation)
+        return;
     /* The maker's hold lasts as long as this call; what the entries start may end with theirs. */
     pthread_mutex_lock(&cancellation->lock);
     atomic_store_explicit(&cancellation->cancelled, true, memory_order_release);

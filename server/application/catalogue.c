@@ -145,7 +145,7 @@ static const char *sort_handlers(const zlink_handler_t *rows, zlink_handler_tabl
         if (compare_rows(&table->sorted[i - 1], &table->sorted[i]) == 0) {
             zlink_free(table->sorted);
             table->sorted = NULL;
-            return "two handlers of one kind for one packet";
+            return "two handlers of one kind for one packet (or ZLINK_HANDLERS_END is missing)";
         }
     }
     table->count = count;

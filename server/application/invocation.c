@@ -161,7 +161,7 @@ static zlink_status_t sane(const zlink_invocation_t *invocation, zlink_status_t 
         return status;
     if (status == ZLINK_CANCELLED) /* a call of its own: to the caller it says nothing */
         return ZLINK_INTERNAL_FAILURE;
-    report(invocation, "bad_status", "the handler returned a number that is no zlink_status_t");
+    report(invocation, "bad_status", "the handler, or a filter before it, returned a number that is no zlink_status_t");
     return ZLINK_INTERNAL_FAILURE;
 }
 
