@@ -23,6 +23,9 @@ struct zlink_control {
     zlink_stream_t *streams[CONNECTIONS_MAX]; /* NULL where there is none */
     bool watches[CONNECTIONS_MAX];            /* it asked for what happens … */
     bool waits_for_end[CONNECTIONS_MAX];      /* … or for the end */
+    char outcome[96];                         /* "": the end is not there yet */
+    void (*told)(void *context);              /* then, once nobody waits any more */
+    void *told_context;
 };
 
 /* The place of this stream; for NULL a free one. */
@@ -91,6 +94,10 @@ static void watch(zlink_control_t *control, zlink_stream_t *stream)
 static void stop(zlink_control_t *control, zlink_stream_t *stream)
 {
     zlink_stream_t **place = place_of(control->streams, stream);
+    if (control->outcome[0]) {
+        answer(stream, control->outcome);
+        return;
+    }
     if (place)
         control->waits_for_end[place - control->streams] = true;
     zlink_node_request_stop(control->node);
@@ -136,6 +143,17 @@ static size_t bytes(zlink_stream_t *stream, const uint8_t *data, size_t size)
     return 0;
 }
 
+static void tell_when_all_know(zlink_control_t *control)
+{
+    void (*told)(void *context) = control->told;
+    for (size_t i = 0; i < CONNECTIONS_MAX; i++)
+        if (control->streams[i] && control->waits_for_end[i])
+            return;
+    control->told = NULL;
+    if (told)
+        told(control->told_context);
+}
+
 static void closed(zlink_stream_t *stream, zlink_status_t status, const char *reason)
 {
     zlink_control_t *control = zlink_stream_context(stream);
@@ -143,8 +161,10 @@ static void closed(zlink_stream_t *stream, zlink_status_t status, const char *re
     (void)status, (void)reason;
     if (control)
         zlink_status_observers_remove(&control->node->observers, stream);
-    if (place)
-        *place = NULL;
+    if (!place)
+        return;
+    *place = NULL;
+    tell_when_all_know(control);
 }
 
 static void drained(zlink_stream_t *stream)
@@ -217,15 +237,20 @@ zlink_status_t zlink_control_open(zlink_reactor_t *reactor, const char *path, zl
     return status;
 }
 
-void zlink_control_ended(zlink_control_t *control, const char *outcome, const char *reason)
+void zlink_control_ended(zlink_control_t *control, const char *outcome, const char *reason, void (*told)(void *context),
+                         void *context)
 {
-    char text[96];
-    if (!control)
+    if (!control) {
+        told(context);
         return;
-    snprintf(text, sizeof(text), "{\"outcome\":\"%s\",\"reason\":\"%s\"}\n", outcome, reason);
+    }
+    snprintf(control->outcome, sizeof(control->outcome), "{\"outcome\":\"%s\",\"reason\":\"%s\"}\n", outcome, reason);
     for (size_t i = 0; i < CONNECTIONS_MAX; i++)
         if (control->streams[i] && control->waits_for_end[i])
-            answer(control->streams[i], text);
+            answer(control->streams[i], control->outcome);
+    control->told = told;
+    control->told_context = context;
+    tell_when_all_know(control);
 }
 
 void zlink_control_close(zlink_control_t *control)

@@ -20,8 +20,10 @@ typedef struct zlink_node zlink_node_t;
 zlink_status_t zlink_control_open(zlink_reactor_t *reactor, const char *path, zlink_node_t *node,
                                   zlink_control_t **control, zlink_refusal_t *why);
 
-/* Whoever asked for a stop is told how it ended. NULL is allowed. */
-void zlink_control_ended(zlink_control_t *control, const char *outcome, const char *reason);
+/* Whoever asked for a stop is told how it ended; `told` is called, maybe inside, when they all were or have gone. Once.
+ * NULL is allowed. */
+void zlink_control_ended(zlink_control_t *control, const char *outcome, const char *reason, void (*told)(void *context),
+                         void *context);
 
 /* NULL is allowed. The socket file goes. */
 void zlink_control_close(zlink_control_t *control);

@@ -295,18 +295,33 @@ void zlink_ingress_own_weight(void *context, const char *channel, uint32_t weigh
     zlink_status_event_weight(ingress->observers, channel, weight);
 }
 
+/* Whether handlers here may call such a channel has nothing to do with what its server weighs. */
+void zlink_ingress_own_weight_as_server(void *context, const char *channel, uint32_t weight)
+{
+    zlink_status_event_weight(((zlink_ingress_t *)context)->observers, channel, weight);
+}
+
 void zlink_ingress_link_ready(void *context, zlink_peer_link_t *link)
 {
     zlink_status_event_link_ready(((zlink_ingress_t *)context)->observers, link);
 }
 
+void zlink_ingress_link_changed(void *context, const zlink_peer_link_t *link)
+{
+    zlink_status_event_link_changed(((zlink_ingress_t *)context)->observers, link);
+}
+
+/* Attempts that came to nothing are told of by their address. */
 void zlink_ingress_link_lost(void *context, zlink_peer_link_t *link, const char *address, const char *reason)
 {
-    zlink_status_observers_t *observers = ((zlink_ingress_t *)context)->observers;
+    (void)address;
     if (link)
-        zlink_status_event_link_lost(observers, link, reason);
-    else if (address[0])
-        zlink_status_event_unreachable(observers, address, reason);
+        zlink_status_event_link_lost(((zlink_ingress_t *)context)->observers, link, reason);
+}
+
+void zlink_ingress_address_changed(void *context, const zlink_mesh_dialer_t *dialer, const char *reason)
+{
+    zlink_status_event_peer(((zlink_ingress_t *)context)->observers, dialer, reason);
 }
 
 /* ---- permits ---- */

@@ -45,7 +45,10 @@ void zlink_ingress_picked_local(void *context, zlink_outbound_call_t *call);
 void zlink_ingress_cancelled(void *context, uint64_t link, uint64_t reply_route_id);
 void zlink_ingress_members_changed(void *context, const char *channel, size_t members);
 void zlink_ingress_link_ready(void *context, zlink_peer_link_t *link);
+void zlink_ingress_link_changed(void *context, const zlink_peer_link_t *link);
 void zlink_ingress_link_lost(void *context, zlink_peer_link_t *link, const char *address, const char *reason);
+void zlink_ingress_address_changed(void *context, const zlink_mesh_dialer_t *dialer, const char *reason);
 void zlink_ingress_own_weight(void *context, const char *channel, uint32_t weight);
+void zlink_ingress_own_weight_as_server(void *context, const char *channel, uint32_t weight); /* in ClientServer */
 
 #endif

@@ -53,7 +53,7 @@ typedef struct zlink_node {
     size_t transports_open; /* reactor thread: what is not closed yet, of the two */
     zlink_control_t *control;
     zlink_status_observers_t observers; /* reactor thread */
-    _Atomic bool stop_requested;
+    _Atomic bool stop_requested, outcome_told;
     _Atomic int state;
     uint64_t started_ms;
     uint64_t draining_since_ms;
@@ -68,8 +68,15 @@ zlink_status_t zlink_node_start(const char *config_path, zlink_node_t *node, zli
 /* Any thread. As if SIGTERM had come, unless a stop is under way. */
 void zlink_node_request_stop(zlink_node_t *node);
 
-/* Drains and takes everything apart within `timeout_ms`; `signal_fd` (a signalfd) cuts it short. True when all of it
- * ended in order; false: time was over or a second signal came, and the process has to end as it is. Main thread. */
-bool zlink_node_stop(zlink_node_t *node, uint32_t timeout_ms, int signal_fd);
+/* How a stop ended: as Stopped, or as ForceStopped for one of two reasons. */
+typedef enum zlink_shutdown_reason {
+    ZLINK_SHUTDOWN_NONE = 0,          /* everything ended in order */
+    ZLINK_SHUTDOWN_DEADLINE_EXCEEDED, /* time was over or a second signal came: the process has to end as it is */
+    ZLINK_SHUTDOWN_TEARDOWN_FAILED,   /* everything has ended, but not every on_closing could be run */
+} zlink_shutdown_reason_t;
+
+/* Drains and takes everything apart within `timeout_ms`; `signal_fd` (a signalfd) cuts it short. Whoever asked over the
+ * control socket has been told when it returns. Main thread. */
+zlink_shutdown_reason_t zlink_node_stop(zlink_node_t *node, uint32_t timeout_ms, int signal_fd);
 
 #endif

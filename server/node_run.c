@@ -59,11 +59,12 @@ int zlink_node_run(const char *config_path)
     while (wait_signal(signal_fd) == SIGHUP)
         zlink_node_tls_reload(&node, config_path);
     (void)signal(SIGHUP, SIG_IGN); /* another one is no reason to hurry the stop */
-    if (!zlink_node_stop(&node, timeout_ms, signal_fd)) {
+    zlink_shutdown_reason_t reason = zlink_node_stop(&node, timeout_ms, signal_fd);
+    if (reason == ZLINK_SHUTDOWN_DEADLINE_EXCEEDED) {
         if (control)
             unlink(control);
         _exit(1);
     }
     close(signal_fd);
-    return 0;
+    return reason == ZLINK_SHUTDOWN_NONE ? 0 : 1;
 }

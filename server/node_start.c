@@ -220,7 +220,9 @@ static zlink_mesh_options_t transport_options(zlink_node_t *node)
         .events = {.arrived = zlink_ingress_arrived,
                    .source_gone = zlink_ingress_source_gone,
                    .link_ready = zlink_ingress_link_ready,
+                   .link_changed = zlink_ingress_link_changed,
                    .link_lost = zlink_ingress_link_lost,
+                   .address_changed = zlink_ingress_address_changed,
                    .cancelled = zlink_ingress_cancelled,
                    .context = &node->ingress},
     };
@@ -263,7 +265,8 @@ static void open_client_servers(void *context)
 {
     zlink_node_errand_t *errand = context;
     zlink_node_t *node = errand->node;
-    const zlink_mesh_options_t options = transport_options(node);
+    zlink_mesh_options_t options = transport_options(node);
+    options.events.own_weight = zlink_ingress_own_weight_as_server;
     errand->status = zlink_client_servers_open(node->config, &options, &node->client_servers, errand->why);
     node->ingress.client_servers = node->client_servers;
     atomic_store_explicit(&node->client_servers_open, node->client_servers != NULL, memory_order_release);

@@ -75,20 +75,13 @@ static void add_peers(cJSON *status, const zlink_mesh_t *mesh)
     cJSON *peers = cJSON_AddArrayToObject(status, "peers");
     for (size_t i = 0; i < mesh->dialer_count; i++) {
         const zlink_mesh_dialer_t *dialer = &mesh->dialers[i];
-        const char *state = "dialling";
-        if (dialer->link && dialer->link->state == ZLINK_LINK_READY)
-            state = "ready";
-        else if (dialer->not_required)
-            state = "not_required"; /* neither end serves anything */
-        else if (dialer->standby_for[0])
-            state = "standing by"; /* the peer has dialled, or it is this node */
         cJSON *entry = cJSON_CreateObject();
         if (!dialer->dialer || !cJSON_AddItemToArray(peers, entry)) {
             cJSON_Delete(entry);
             return;
         }
         cJSON_AddStringToObject(entry, "address", zlink_dialer_address(dialer->dialer));
-        cJSON_AddStringToObject(entry, "state", state);
+        cJSON_AddStringToObject(entry, "state", zlink_mesh_dialer_state(dialer));
         if (dialer->expected)
             cJSON_AddStringToObject(entry, "expected", dialer->expected);
     }

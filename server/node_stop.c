@@ -11,6 +11,7 @@
 #include "server/node.h"
 #include "server/status_events.h"
 
+#define TELL_MS        1000u
 #define SIGNAL_ECHO_MS 100u /* a second signal so soon after the first is the same wish */
 
 static void stage_ended(void *context)
@@ -52,22 +53,69 @@ static bool wait_stage(zlink_node_t *node, uint64_t deadline_ms, int signal_fd)
 
 void zlink_node_request_stop(zlink_node_t *node)
 {
-    if (atomic_load(&node->state) == ZLINK_NODE_SERVING && !atomic_exchange(&node->stop_requested, true))
+    if (atomic_load(&node->state) < ZLINK_NODE_DRAINING && !atomic_exchange(&node->stop_requested, true))
         kill(getpid(), SIGTERM); /* the main thread waits for signals, and for nothing else */
 }
 
-/* How it ended, for those who asked over the control socket. The reactor goes on until its end, so the answer leaves.
- */
-static void tell_forced(void *context)
+/* ---- how it ended ---- */
+
+typedef struct zlink_outcome {
+    zlink_node_t *node;
+    const char *outcome, *reason;
+} zlink_outcome_t;
+
+static zlink_outcome_t outcome_of(zlink_node_t *node, zlink_shutdown_reason_t reason)
 {
-    zlink_control_ended(((zlink_node_t *)context)->control, "ForceStopped", "DeadlineExceeded");
+    static const char *const reasons[] = {"None", "DeadlineExceeded", "TeardownFailed"};
+    return (zlink_outcome_t){node, reason == ZLINK_SHUTDOWN_NONE ? "Stopped" : "ForceStopped", reasons[reason]};
 }
 
-static bool forced(zlink_node_t *node)
+static void told(void *context)
 {
-    zlink_reactor_call(node->reactor, tell_forced, node);
-    return false;
+    zlink_node_t *node = context;
+    atomic_store(&node->outcome_told, true);
+    stage_ended(node);
 }
+
+static void tell(void *context)
+{
+    const zlink_outcome_t *outcome = context;
+    zlink_control_ended(outcome->node->control, outcome->outcome, outcome->reason, told, outcome->node);
+}
+
+/* Those who asked over the control socket hear it first. What reads nothing is not waited for. */
+static void tell_outcome(zlink_node_t *node, zlink_shutdown_reason_t reason)
+{
+    zlink_outcome_t outcome = outcome_of(node, reason);
+    uint64_t now_ms = zlink_clock_now_ms(node->clock);
+    const uint64_t deadline_ms = now_ms + TELL_MS;
+
+    zlink_reactor_call(node->reactor, tell, &outcome);
+    while (!atomic_load(&node->outcome_told) && now_ms < deadline_ms) {
+        struct pollfd progress = {node->progress_fd, POLLIN, 0};
+        uint64_t count; /* a stage that was given up may end now, too */
+        if (poll(&progress, 1, (int)(deadline_ms - now_ms)) > 0 &&
+            read(node->progress_fd, &count, sizeof(count)) != (ssize_t)sizeof(count))
+            break;
+        now_ms = zlink_clock_now_ms(node->clock);
+    }
+}
+
+static zlink_shutdown_reason_t ended(zlink_node_t *node, zlink_shutdown_reason_t reason)
+{
+    const zlink_outcome_t outcome = outcome_of(node, reason);
+    zlink_log(reason == ZLINK_SHUTDOWN_NONE ? ZLINK_LOG_INFO : ZLINK_LOG_WARN, "zlink.node.stopped",
+              ZLINK_LOG_S("outcome", outcome.outcome), ZLINK_LOG_S("reason", outcome.reason));
+    return reason;
+}
+
+static zlink_shutdown_reason_t forced(zlink_node_t *node)
+{
+    tell_outcome(node, ZLINK_SHUTDOWN_DEADLINE_EXCEEDED);
+    return ended(node, ZLINK_SHUTDOWN_DEADLINE_EXCEEDED);
+}
+
+/* ---- the stages ---- */
 
 static void begin_draining(void *context)
 {
@@ -100,7 +148,6 @@ static void close_mesh(void *context)
 static void destroy_mesh(void *context)
 {
     zlink_node_t *node = context;
-    zlink_control_ended(node->control, "Stopped", "None");
     zlink_control_close(node->control);
     zlink_client_servers_destroy(node->client_servers);
     zlink_mesh_destroy(node->mesh);
@@ -108,7 +155,7 @@ static void destroy_mesh(void *context)
     node->mesh = NULL;
 }
 
-bool zlink_node_stop(zlink_node_t *node, uint32_t timeout_ms, int signal_fd)
+zlink_shutdown_reason_t zlink_node_stop(zlink_node_t *node, uint32_t timeout_ms, int signal_fd)
 {
     uint64_t deadline_ms = zlink_clock_now_ms(node->clock) + timeout_ms;
     node->draining_since_ms = zlink_clock_now_ms(node->clock);
@@ -127,6 +174,9 @@ bool zlink_node_stop(zlink_node_t *node, uint32_t timeout_ms, int signal_fd)
     if (!wait_stage(node, deadline_ms, signal_fd))
         return forced(node);
 
+    zlink_shutdown_reason_t reason =
+        atomic_load(&node->host->teardown_failed) ? ZLINK_SHUTDOWN_TEARDOWN_FAILED : ZLINK_SHUTDOWN_NONE;
+    tell_outcome(node, reason);
     zlink_reactor_call(node->reactor, destroy_mesh, node);
     zlink_reactor_destroy(node->reactor);
     zlink_worker_pool_destroy(node->pool);
@@ -136,6 +186,5 @@ bool zlink_node_stop(zlink_node_t *node, uint32_t timeout_ms, int signal_fd)
     zlink_config_free(node->config);
     close(node->progress_fd);
     atomic_store(&node->state, ZLINK_NODE_STOPPED);
-    zlink_log(ZLINK_LOG_INFO, "zlink.node.stopped", ZLINK_LOG_S("outcome", "Stopped"), ZLINK_LOG_S("reason", "None"));
-    return true;
+    return ended(node, reason);
 }

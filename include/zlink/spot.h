@@ -54,8 +54,8 @@ typedef struct zlink_spot_type {
 } zlink_spot_type_t;
 
 /* Ask that the Spot whose turn this is be closed: after this handler nothing new runs in it, what was
- * accepted still runs, then on_closing, then its state is freed. The next call to its id starts a
- * fresh Spot. ZLINK_INVALID_OPERATION where the turn is not a Spot's. */
+ * accepted still runs to its end (calls that it waits for are not given up), then on_closing, then its state is freed.
+ * The next call to its id starts a fresh Spot. ZLINK_INVALID_OPERATION where the turn is not a Spot's. */
 ZLINK_API zlink_status_t zlink_spot_close(zlink_turn_t *turn);
 
 #ifdef __cplusplus

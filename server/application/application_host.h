@@ -91,8 +91,9 @@ struct zlink_application_host {
         _Atomic size_t channels_left;
     } closing;
 
-    _Atomic bool draining; /* `idle` is wanted: no tick of a timer begins any more */
-    _Atomic uint64_t live; /* accepted invocations that have not ended; the top bit says that `idle` is wanted */
+    _Atomic bool teardown_failed; /* an on_closing could not be run */
+    _Atomic bool draining;        /* `idle` is wanted: no tick of a timer begins any more */
+    _Atomic uint64_t live;        /* accepted invocations that have not ended; the top bit says that `idle` is wanted */
     void (*idle)(void *context);
     void *idle_context;
 };
@@ -112,7 +113,8 @@ zlink_channel_host_t *zlink_application_host_find_channel(const zlink_applicatio
 void zlink_application_host_when_idle(zlink_application_host_t *host, void (*idle)(void *context), void *context);
 
 /* Runs on_closing of every Spot and channel as their last turn, tells work off the turn to stop, and calls `closed`
- * once, on any thread, when all are gone. After `when_idle` has called back. */
+ * once, on any thread, when all are gone. After `when_idle` has called back. Where there was no memory to run an
+ * on_closing, `teardown_failed` says so afterwards. */
 void zlink_application_host_close(zlink_application_host_t *host, void (*closed)(void *context), void *context);
 
 /* After `closed` and after the pool has stopped. */

@@ -159,6 +159,7 @@ void zlink_channel_host_close(zlink_channel_host_t *channel, void (*closed)(zlin
             zlink_application_host_ended(channel->host);
             zlink_invocation_free(closing);
         }
+        atomic_store(&channel->host->teardown_failed, true);
         zlink_log(ZLINK_LOG_ERROR, "zlink.channel.closing_skipped",
                   ZLINK_LOG_S("channel", channel->channel->type->name), ZLINK_LOG_S("reason", "out of memory"));
     }

@@ -190,6 +190,7 @@ static void finish(zlink_spot_t *spot)
             zlink_application_host_ended(host);
             zlink_invocation_free(closing);
         }
+        atomic_store(&host->teardown_failed, true);
         zlink_log(ZLINK_LOG_ERROR, "zlink.spot.closing_skipped", ZLINK_LOG_S("type", spot->type->type->name),
                   ZLINK_LOG_S("reason", "out of memory"));
     }

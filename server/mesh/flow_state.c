@@ -52,6 +52,7 @@ void zlink_mesh_peer_paused(zlink_peer_link_t *link, bool paused)
         return;
     link->peer_paused = paused;
     zlink_counter_add(&paused_peers, paused ? 1 : -1);
+    zlink_mesh_link_changed(link);
     if (!paused)
         zlink_peer_link_drained(link); /* whether there is room is another question */
 }

@@ -423,7 +423,10 @@ void zlink_mesh_drain(zlink_mesh_t *mesh)
     mesh->self.revision++;
     TAILQ_FOREACH(link, &mesh->links, in_mesh)
     {
-        zlink_mesh_tell_revision(link);
+        if (link->state == ZLINK_LINK_OPENING || link->state == ZLINK_LINK_COMPLETING) /* no HELLO, no ADMIT any more */
+            zlink_mesh_close_link(link, ZLINK_SHUTTING_DOWN, "this node stops");
+        else
+            zlink_mesh_tell_revision(link);
     }
 }
 

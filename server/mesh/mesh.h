@@ -62,8 +62,13 @@ typedef struct zlink_mesh_events {
     /* What this node itself weighs in a channel that it serves: at the start, and after each change. */
     void (*own_weight)(void *context, const char *channel, uint32_t weight);
     void (*link_ready)(void *context, zlink_peer_link_t *link);
+    /* The peer of a ready link drains, is paused or goes on, or weighs something else. May be NULL. */
+    void (*link_changed)(void *context, const zlink_peer_link_t *link);
     /* A link that was ready is gone, or (`link` NULL) an attempt to reach `address` failed. */
     void (*link_lost)(void *context, zlink_peer_link_t *link, const char *address, const char *reason);
+    /* zlink_mesh_dialer_state() of a configured address is another one than "ready" now; for "dialling" once for each
+     * time that the peer gets out of reach. May be NULL. */
+    void (*address_changed)(void *context, const zlink_mesh_dialer_t *dialer, const char *reason);
     void *context;
 } zlink_mesh_events_t;
 
@@ -238,6 +243,13 @@ zlink_peer_link_t *zlink_mesh_find_life(zlink_mesh_t *mesh, const char *node_id,
 zlink_peer_link_t *zlink_mesh_find_same(zlink_peer_link_t *link, const zlink_wire_hello_t *peer);
 void zlink_mesh_link_ready(zlink_peer_link_t *link);
 void zlink_mesh_reroute(zlink_peer_link_t *link, const zlink_wire_update_t *update);
+
+/* What the peer says of itself has changed: `link_changed`, where the link is ready. */
+void zlink_mesh_link_changed(const zlink_peer_link_t *link);
+
+/* "dialling", "ready", "not_required" (neither end serves anything) or "standing by" (the peer has dialled, or it is
+ * this node). */
+const char *zlink_mesh_dialer_state(const zlink_mesh_dialer_t *dialer);
 /* The connection ends in order, and its link with it, now: the peer may take its time to let go of the socket. */
 void zlink_mesh_fail(zlink_link_end_t *end, zlink_status_t status, const char *reason);
 zlink_frame_verdict_t zlink_mesh_broken(zlink_link_end_t *end, const char *reason);

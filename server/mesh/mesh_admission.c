@@ -66,7 +66,7 @@ void zlink_mesh_connecting(zlink_dialer_t *dialer, zlink_stream_t *stream)
     zlink_peer_link_t *link = own->link;
     bool completes = link && link->state == ZLINK_LINK_COMPLETING && !link->ends[ZLINK_CONNECTION_COMPLETION];
 
-    if (link && !completes) { /* the link went while this attempt was on its way */
+    if (own->mesh->draining || (link && !completes)) { /* or the link went while this attempt was on its way */
         zlink_stream_abort(stream, ZLINK_UNAVAILABLE, "no longer wanted");
         return;
     }

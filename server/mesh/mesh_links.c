@@ -155,7 +155,15 @@ void zlink_mesh_reroute(zlink_peer_link_t *link, const zlink_wire_update_t *upda
     }
     if (!stays)
         join_routes(link);
+    zlink_mesh_link_changed(link);
     zlink_unready_calls_retry(link->mesh);
+}
+
+void zlink_mesh_link_changed(const zlink_peer_link_t *link)
+{
+    const zlink_mesh_events_t *events = &link->mesh->options.events;
+    if (link->state == ZLINK_LINK_READY && events->link_changed)
+        events->link_changed(events->context, link);
 }
 
 /* ---- life ---- */
@@ -198,6 +206,15 @@ void zlink_mesh_link_ready(zlink_peer_link_t *link)
     zlink_unready_calls_retry(mesh);
 }
 
+const char *zlink_mesh_dialer_state(const zlink_mesh_dialer_t *dialer)
+{
+    if (dialer->link && dialer->link->state == ZLINK_LINK_READY)
+        return "ready";
+    if (dialer->not_required)
+        return "not_required";
+    return dialer->standby_for[0] ? "standing by" : "dialling";
+}
+
 static void end_calls(zlink_peer_link_t *link, zlink_status_t status)
 {
     zlink_outbound_call_t *call;
@@ -213,12 +230,20 @@ static void end_calls(zlink_peer_link_t *link, zlink_status_t status)
 static void tell_failure(const zlink_peer_link_t *link, zlink_status_t status, const char *reason)
 {
     zlink_mesh_dialer_t *dialer = link->dialer;
-    if (!dialer || !dialer->dialer || dialer->failure_told || dialer->standby_for[0] || dialer->not_required ||
-        link->mesh->draining)
+    const zlink_mesh_events_t *events = &link->mesh->options.events;
+    if (!dialer || !dialer->dialer || link->mesh->draining)
         return;
-    dialer->failure_told = true;
-    zlink_log(ZLINK_LOG_WARN, "zlink.peer.unreachable", ZLINK_LOG_S("address", zlink_dialer_address(dialer->dialer)),
-              ZLINK_LOG_S("status", zlink_status_name(status)), ZLINK_LOG_S("reason", reason));
+    bool failed = !dialer->standby_for[0] && !dialer->not_required;
+    if (failed && dialer->failure_told)
+        return;
+    if (failed) {
+        dialer->failure_told = true;
+        zlink_log(ZLINK_LOG_WARN, "zlink.peer.unreachable",
+                  ZLINK_LOG_S("address", zlink_dialer_address(dialer->dialer)),
+                  ZLINK_LOG_S("status", zlink_status_name(status)), ZLINK_LOG_S("reason", reason));
+    }
+    if (events->address_changed)
+        events->address_changed(events->context, dialer, reason);
 }
 
 /* A node that stops has replies on their way. For the peer the link ends with its first connection, so Completion is

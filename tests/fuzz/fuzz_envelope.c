@@ -92,7 +92,7 @@ static void try_call(uint8_t pick, const uint8_t *data, size_t size)
     const zlink_frame_prefix_t prefix = {.kind = pick & 1 ? ZLINK_FRAME_REPLY : ZLINK_FRAME_REQUEST,
                                          .target_id = pick & 1 ? 0 : pick >> 1 & 1,
                                          .packet_id = pick >> 2 & 1};
-    zlink_wire_call_t call;
+    zlink_wire_call_t call, again;
     const char *reason = NULL;
     size_t written = 0;
 
@@ -100,7 +100,10 @@ static void try_call(uint8_t pick, const uint8_t *data, size_t size)
         return;
     require(prefix.packet_id != 0 || zlink_wire_name_is_valid(call.packet));
     require(zlink_wire_call_encode(&call, bytes, ZLINK_WIRE_SMALL_ENVELOPE_MAX, &written) == ZLINK_OK);
-    require(zlink_wire_call_decode(&prefix, bytes, written, &call, NULL) == ZLINK_OK);
+    require(zlink_wire_call_decode(&prefix, bytes, written, &again, NULL) == ZLINK_OK);
+    require(strcmp(call.trace.correlation_id, again.trace.correlation_id) == 0 &&
+            strcmp(call.trace.flow_id, again.trace.flow_id) == 0 && call.trace.flow_origin == again.trace.flow_origin);
+    require(prefix.kind == ZLINK_FRAME_REQUEST || zlink_trace_is_empty(&call.trace));
 }
 
 static void try_error(const uint8_t *data, size_t size)

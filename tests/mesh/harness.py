@@ -166,6 +166,7 @@ class HandCall:
     def __init__(self, hand, frame, target, packet):
         self._hand, self.route, self.deadline_ms = hand, frame.reply_route_id, frame.deadline_ms
         self.target, self.packet, self.payload = target, packet, frame.payload
+        self.trace = frame.correlation_id, frame.flow_id, frame.flow_origin
         self.message = parsed(packet, frame.payload)
 
     @property

@@ -1,14 +1,17 @@
 """The orderly stop, and the one that is not."""
+import contextlib
 import os
 import resource
 import select
 import signal
 import socket
+import ssl
 import subprocess
 import time
 
 import harness
 from harness import Raw, RawLink, Spot, api, check, equal, pb, probe, raises, wait_until, wire
+from zlink_fake_node import server_context
 
 
 def busy(mesh, count=4, **config):
@@ -68,6 +71,32 @@ def test_tr95_completion_ends_first(mesh):
     link.completion.close()
     link.application.wait_closed("after Completion")
     node.wait_exit(0)
+
+
+# EX-62: a node that drains introduces itself to nobody any more: an attempt that was on its way ends without a HELLO.
+def test_ex62_no_hello_while_draining(mesh):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        node, _, client, waits, calls = busy(mesh, 1, peers=[f"127.0.0.1:{listener.getsockname()[1]}"])
+        listener.settimeout(harness.WAIT_S)
+        attempts = [listener.accept()[0]]
+        node.signal(signal.SIGTERM)
+        check(client.wait_for(lambda c: c.peer_draining, 20), "the node drains")
+        listener.settimeout(0)
+        with contextlib.suppress(BlockingIOError):  # a slow machine may have given up the first
+            while True:
+                attempts.append(listener.accept()[0])
+        files = mesh.certificate("far")
+        context = server_context(files["certificate"], files["key"], files["ca"])
+        for peer in attempts:
+            peer.settimeout(harness.WAIT_S)
+            said = b""
+            with contextlib.suppress(ConnectionError, ssl.SSLError), context.wrap_socket(peer, server_side=True) as tls:
+                said = tls.recv(1)
+            equal(said, b"", "what it says after the handshake")
+        calls[0].reply()
+        equal(waits[0].outcome(), "Ok", "the handler that was on its way")
+        node.wait_exit(0)
+        raises(BlockingIOError, listener.accept)
 
 
 # A draining node's peers take it for no target any more, and use another one.

@@ -1,10 +1,11 @@
 """What a node tells about itself as it happens, and its end over the control socket."""
 import json
+import signal
 import socket
 import subprocess
 
 import harness
-from harness import FAR, check, equal, pb, probe, wait_until
+from harness import FAR, SLOW, check, equal, pb, probe, wait_until
 
 SLOTS = 256
 
@@ -66,6 +67,67 @@ def test_what_happens_is_told(mesh):
     equal([watcher.until(event="state")["state"] for _ in range(2)], ["draining", "stopped"], "the end")
     equal(watcher.read(), None, "nothing behind it")
     watcher.close()
+
+
+# What peers say of themselves: weights, that they are paused, that they drain.
+def test_what_peers_say_is_told(mesh):
+    a = mesh.node("a", ("probe",))
+    watcher = Watcher(a)
+    watcher.read()
+    b = mesh.node("b", ("far",), peers=[a])
+    event = watcher.until(event="link_ready", name="b")
+    equal((event["role"], event["weights"]["far"], event["draining"], event["paused"]), ("server", 100, False, False),
+          "the new link")
+    change_weights(b, 1)
+    equal(watcher.until(event="link_changed", name="b")["weights"]["far"], 1, "its weight")
+    client = mesh.client(a)
+    for epoch, paused in enumerate((True, False), 1):
+        client.say_paused(paused, epoch)
+        equal(watcher.until(event="link_changed", name="tool")["paused"], paused, "whether the client is paused")
+    hand, holder = mesh.hand(b), mesh.client(b, "holder")
+    waiting = holder.start(SLOW, pb.WaitReq(tag="A", how=pb.ASYNC, channel="latch"))
+    call = hand.take("A")
+    b.signal(signal.SIGTERM)
+    event = watcher.until(event="link_changed", name="b")
+    equal((event["draining"], event["lost"]), (True, 0), "b drains")
+    call.reply()
+    equal(waiting.result().status, "Ok", "the handler that held b")
+    equal(watcher.until(event="link_lost")["peer"], event["peer"], "the end of b")
+    watcher.close()
+
+
+# What becomes of a configured address: out of reach, then found to be not required.
+def test_what_becomes_of_an_address_is_told(mesh):
+    address = f"127.0.0.1:{harness.free_ports(1)[0]}"
+    far = mesh.node("b", ("far",), listen=address)
+    a = mesh.node("a", (), peers=[address], object_role="client")
+    a.wait_links("b")
+    watcher = Watcher(a)
+    watcher.read()
+    far.kill()
+    equal(watcher.until(event="link_lost")["name"], "b", "the link")
+    equal(watcher.until(event="peer")["state"], "dialling", "the address, once for all attempts")
+    mesh.node("c", (), listen=address, object_role="client")
+    event = watcher.until(event="peer")
+    equal((event["state"], event["address"], event["lost"]), ("not_required", address, 0), "the address")
+    watcher.close()
+
+
+# Links and weights of a ClientServer channel say of which.
+def test_what_happens_in_client_server_is_told(mesh):
+    a = mesh.node("a", ("far",), client_servers=[{"channel": "far", "role": "server", "listen": "127.0.0.1:0"}])
+    watcher = Watcher(a)
+    address = watcher.read()["snapshot"]["client_servers"][0]["listen"]
+    b = mesh.node("b", ("probe",), client_servers=[{"channel": "far", "role": "client", "servers": [address]}])
+    equal(watcher.until(event="link_ready", name="b")["client_server"], "far", "the link at the server")
+    there = Watcher(b)
+    wait_until(lambda: b.status()["client_servers"][0]["links"][0]["state"] == "ready", "the link at the client")
+    change_weights(a, 1)
+    equal(watcher.until(event="weight")["channel"], "far", "the server's own weight")
+    event = there.until(event="link_changed", name="a")
+    equal((event["client_server"], event["weights"]), ("far", {"far": 1}), "the weight at the client")
+    for one in (watcher, there):
+        one.close()
 
 
 # EX-37, EX-38: an observer that does not read slows nobody down: calls, other observers and the control socket go on. It
@@ -177,8 +239,9 @@ def test_ex63_ex64_a_forced_stop(mesh):
     for waiter in waiters:
         equal(waiter.read(), {"outcome": "ForceStopped", "reason": "DeadlineExceeded"}, "the outcome")
         waiter.close()
-    out, _ = command.communicate(timeout=harness.WAIT_S)
-    check(command.returncode == 1 and out in ("ForceStopped DeadlineExceeded\n", ""), f"zlinkctl stop: {out!r}")
+    out, err = command.communicate(timeout=harness.WAIT_S)
+    equal((out, command.returncode), ("ForceStopped DeadlineExceeded\n", 1), "zlinkctl stop")
+    node.wait_log("zlink.node.stopped", "outcome=ForceStopped", "reason=DeadlineExceeded")
     node.wait_exit(1)
 
 

@@ -146,8 +146,15 @@ def test_correlation_and_flow_ids(mesh):
     reply = client.begin(probe("x"), "tests.mesh.Nobody", b"", trace=trace)
     raises(api.NotFound, reply.result)
     node.wait_log("zlink.dispatch_error", "correlation_id=order-17", f"flow_id={flow}")
-    reply = client.begin(probe("x"), "tests.mesh.PingReq", b"", trace=trace)
-    reply.result()
+    client.begin(probe("x"), "tests.mesh.PingReq", b"", trace=trace).result()
+    hand = mesh.hand(node)
+    for with_trace in (True, False):  # what the handler calls belongs to its flow, and is another request
+        wait = pb.WaitReq(tag="A", how=pb.YIELD, channel="latch").SerializeToString()
+        reply = client.begin(probe("x"), "tests.mesh.WaitReq", wait, trace=trace if with_trace else None)
+        call = hand.take("A")
+        equal(call.trace, ("", flow, 9) if with_trace else ("", "", 0), "what the handler's own call says")
+        call.reply()
+        reply.result()
     for bad in ({"correlation_id": "two words"}, {"flow_id": flow.upper()}, {"flow_origin": 1}, {"flow_id": flow,
                 "flow_origin": 256}):
         other = mesh.client(node, name="other")

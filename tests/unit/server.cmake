@@ -33,6 +33,7 @@ target_compile_definitions(test_catalogue PRIVATE ZLINK_TESTS_MODULES="${unit_mo
                            ZLINK_TESTS_SOURCES="${CMAKE_CURRENT_SOURCE_DIR}")
 
 zlink_unit_test(log_api zlink_server)
+zlink_unit_test(node_stop zlink_server)
 zlink_unit_test(permit_line zlink_server)
 zlink_unit_test(mesh zlink_mesh)
 zlink_unit_test(mesh_cancel zlink_mesh)

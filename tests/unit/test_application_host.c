@@ -596,6 +596,30 @@ static void test_spots_go_before_channels(void **state)
     assert_int_equal(atomic_load(&host_hooks.closing), 20);
 }
 
+/* EX-63: where memory is too short for an on_closing, the stop goes on, and its outcome says so. */
+static void test_ex63_an_on_closing_without_memory(void **state)
+{
+    host_fixture_t fixture;
+
+    (void)state;
+    for (int short_of_memory = 0; short_of_memory < 2; short_of_memory++) {
+        host_open(&fixture, 1);
+        assert_int_equal(host_ask(&fixture, "living", "a", script_count, NULL, NULL), ZLINK_OK);
+        zlink_application_host_when_idle(fixture.host, host_stage_ended, &fixture.stage);
+        zlink_test_wait(&fixture.stage);
+        assert_false(atomic_load(&fixture.host->teardown_failed));
+        if (short_of_memory)
+            zlink_memory_fail_after(0); /* the first: of the Spot's last turn */
+        zlink_application_host_close(fixture.host, host_stage_ended, &fixture.stage);
+        zlink_test_wait(&fixture.stage);
+        zlink_memory_fail_after(-1);
+        assert_int_equal(atomic_load(&host_hooks.closing), short_of_memory ? 0 : 1);
+        assert_int_equal(atomic_load(&host_hooks.channels_closing), 1);
+        assert_int_equal(atomic_load(&fixture.host->teardown_failed), short_of_memory);
+        host_release(&fixture);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -615,6 +639,7 @@ int main(void)
         cmocka_unit_test(test_a_channel_may_refuse_the_start),
         cmocka_unit_test(test_idle_waits_for_the_last_handler),
         cmocka_unit_test(test_spots_go_before_channels),
+        cmocka_unit_test(test_ex63_an_on_closing_without_memory),
     };
     zlink_log_set_level(ZLINK_LOG_OFF);
     return zlink_test_main(tests);

@@ -194,6 +194,17 @@ static void build_request_metadata(bytes_t *frame)
     build_call(frame, prefix, &call, ADD_REQ, sizeof(ADD_REQ) - 1);
 }
 
+static void build_request_trace(bytes_t *frame)
+{
+    const zlink_frame_prefix_t prefix = {
+        .kind = ZLINK_FRAME_REQUEST, .reply_route_id = 0x2d, .deadline_ms = 5000, .target_id = 1, .packet_id = 1};
+    const zlink_wire_call_t call = {
+        .target.kind = ZLINK_TARGET_NONE,
+        .trace = {.correlation_id = "order-17", .flow_id = "01890a5d-ac96-774b-bcce-b302099a8057", .flow_origin = 9}};
+
+    build_call(frame, prefix, &call, ADD_REQ, sizeof(ADD_REQ) - 1);
+}
+
 static void build_send_mixed(bytes_t *frame)
 {
     const zlink_frame_prefix_t prefix = {.kind = ZLINK_FRAME_SEND, .packet_id = 1};
@@ -287,6 +298,7 @@ static const struct {
     {"reply", build_reply},
     {"request_inline", build_request_inline},
     {"request_metadata", build_request_metadata},
+    {"request_trace", build_request_trace},
     {"send_mixed", build_send_mixed},
     {"reply_inline", build_reply_inline},
     {"error", build_error},

@@ -18,6 +18,7 @@ from zlink_wire_client import Channel, FrameError, Spot, WireClient  # noqa: E40
 TOOL_ID = "tool-01234567-89ab-4cde-8f01-23456789abcd"
 NODE_ID = "a-76543210-fedc-4ba9-a765-43210fedcba9"
 COUNTER = Spot("counter", "main")
+FLOW = "01890a5d-ac96-774b-bcce-b302099a8057"
 ADD_REQ, ADD_RES = b"\x0a\x03tea\x10\x03", b"\x08\x2a"
 
 
@@ -46,6 +47,8 @@ GOLDEN = {
                                  reply_route_id=0x2B, deadline_ms=2**31 - 1),
     "request_metadata": wire.Frame(wire.REQUEST, wire.call_envelope(metadata={"tenant": "blue", "empty": ""}), ADD_REQ,
                                    reply_route_id=0x2C, deadline_ms=5000, target_id=1, packet_id=1),
+    "request_trace": wire.Frame(wire.REQUEST, wire.call_envelope(correlation_id="order-17", flow_id=FLOW, flow_origin=9),
+                                ADD_REQ, reply_route_id=0x2D, deadline_ms=5000, target_id=1, packet_id=1),
     "send_mixed": wire.Frame(wire.SEND, wire.call_envelope(Channel("prices")), packet_id=1),
     "reply_inline": wire.Frame(wire.REPLY, wire.call_envelope(packet="samples.counter.AddRes"), ADD_RES,
                                reply_route_id=0x2B),
@@ -124,6 +127,25 @@ class GoldenFrames(unittest.TestCase):
         twice = wire.call_envelope(COUNTER, "a.B", {"k": "1"}) + wire.call_envelope(metadata={"k": "2"})
         with self.assertRaises(FrameError):
             wire.IncomingNames().resolve(wire.Frame(wire.REQUEST, twice))
+
+    def test_correlation_and_flow_ids(self):
+        def resolved(kind=wire.REQUEST, **trace):
+            frame = wire.Frame(kind, wire.call_envelope(None if kind == wire.REPLY else COUNTER, "a.B", **trace))
+            wire.IncomingNames().resolve(frame)
+            return frame.correlation_id, frame.flow_id, frame.flow_origin
+
+        self.assertEqual(resolved(), ("", "", 0))
+        self.assertEqual(resolved(correlation_id="~" * 64, flow_id=FLOW, flow_origin=255), ("~" * 64, FLOW, 255))
+        self.assertEqual(resolved(wire.SEND, flow_id=FLOW), ("", FLOW, 0))
+        for wrong in ({"correlation_id": "x" * 65}, {"correlation_id": "two words"}, {"correlation_id": "é"},
+                      {"flow_id": FLOW.upper()}, {"flow_id": FLOW.replace("-7", "-4")}, {"flow_origin": 1},
+                      {"flow_id": FLOW, "flow_origin": 256}):
+            with self.assertRaises(FrameError):
+                resolved(**wrong)
+        for kind, trace in ((wire.SEND, {"correlation_id": "x"}), (wire.REPLY, {"correlation_id": "x"}),
+                            (wire.REPLY, {"flow_id": FLOW})):
+            with self.assertRaises(FrameError):
+                resolved(kind, **trace)
 
     def test_tr19_tr22_reserved_bits(self):
         data = bytearray(GOLDEN["probe"].encode())

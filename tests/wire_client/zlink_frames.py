@@ -5,6 +5,7 @@ The stubs are made when this module is imported, by the protoc of the system, in
 import collections
 import importlib.util
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -22,6 +23,7 @@ MAGIC = 0x5A4C
 ENVELOPE_BYTES_MAX = 65535
 NAME_BYTES_MAX = 255
 METADATA_BYTES_MAX = 1024
+FLOW_ID = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 WHOLE_BYTES_MAX, CHUNK_BYTES_MAX, TRANSFERS_MAX = 69632, 65536, 16
 INT32_MAX = 2**31 - 1
 
@@ -76,6 +78,7 @@ class Frame:
         self.reply_route_id, self.target_id, self.packet_id = reply_route_id, target_id, packet_id
         self.envelope, self.payload = envelope, payload
         self.metadata = {}
+        self.correlation_id, self.flow_id, self.flow_origin = "", "", 0
 
     def __repr__(self):
         fields = ", ".join(f"{name}={getattr(self, name)}" for name in self.FIELDS)
@@ -320,6 +323,17 @@ def metadata_of(message):
     return found
 
 
+def take_trace(frame, message):
+    """The correlation and flow ids of a Call, with their rules, into the frame."""
+    correlation, flow, origin = message.correlation_id, message.flow_id, message.flow_origin
+    _needs(not correlation or frame.kind == REQUEST, "a correlation id of no request")
+    _needs(not flow or frame.kind != REPLY, "a reply with a flow id")
+    _needs(not correlation or re.fullmatch("[!-~]{1,64}", correlation), "bad correlation id")
+    _needs(not flow or FLOW_ID.fullmatch(flow), "bad flow id")
+    _needs(origin <= (255 if flow else 0), "bad flow origin")
+    frame.correlation_id, frame.flow_id, frame.flow_origin = correlation, flow, origin
+
+
 class IncomingNames:
     """What the numbers of one connection and direction stand for."""
 
@@ -346,10 +360,11 @@ class IncomingNames:
         return names[number - 1]
 
     def resolve(self, frame):
-        """(target, packet) of a REQUEST, SEND or REPLY; its metadata in frame.metadata."""
+        """(target, packet) of a REQUEST, SEND or REPLY; its metadata and ids go into the frame."""
         message = parse(pb.Call, frame.envelope)
         frame.metadata = metadata_of(message)
         _needs(not frame.metadata or frame.kind != REPLY, "a reply with metadata")
+        take_trace(frame, message)
         target, packet = target_of(message), message.packet or None
         open_target = frame.kind != REPLY and frame.target_id == 0
         _needs((target is not None) == open_target, "target missing or given twice")
