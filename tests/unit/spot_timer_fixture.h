@@ -22,6 +22,7 @@ struct spot {
     zlink_tick_t ticks[TICKS_MAX]; /* what began; the Spot's turns only */
     _Atomic unsigned began;
     _Atomic unsigned ended; /* turns of ticks, whether they began or not */
+    _Atomic unsigned submitted; /* ticks that the executor took */
     _Atomic unsigned refused;
     _Atomic bool shut;       /* the admission */
     _Atomic bool no_memory;  /* for the turn of a tick */
@@ -90,6 +91,8 @@ static inline zlink_status_t submit(void *context, zlink_spot_timer_t *timer)
     if (status != ZLINK_OK) {
         atomic_fetch_add(&spot->refused, 1);
         free(mine);
+    } else {
+        atomic_fetch_add(&spot->submitted, 1);
     }
     return status;
 }

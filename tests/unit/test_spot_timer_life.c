@@ -206,6 +206,8 @@ static void test_ex5_ex6_names_overlap_in_per_actor_only(void **state)
         zlink_exec_fixture_advance(&fixture, PERIOD_MS);
         for (unsigned i = 0; i < together; i++)
             zlink_test_wait(&spot.standing);
+        while (atomic_load(&spot.submitted) < 2) /* one worker may still be about to: it would find a new start */
+            sched_yield();
         send_errand(&errand, &spot.executor, false);
         if (together > 1)
             zlink_test_wait(&errand.ran);
