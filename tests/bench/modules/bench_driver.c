@@ -27,11 +27,17 @@ typedef struct {
 typedef struct {
     DriveRes *report; /* of the primary only */
     uint64_t asked_ns;
-    Echo64Req ask;
-    Echo64Res answer;
+    union {
+        Echo64Res b64;
+        Echo1KRes k1;
+        Echo4KRes k4;
+    } answer;
 } loop_t;
 
 /* Too large for a handler's stack; nobody writes to them. */
+static Echo64Req echo64;
+static Echo1KReq echo1k;
+static Echo4KReq echo4k;
 static Note64 note64;
 static Note1K note1k;
 static Note64K note64k;
@@ -120,26 +126,47 @@ static void loop_ended(driver_t *driver, loop_t *loop)
         driver->running--;
 }
 
+static zlink_ask_t ask_of(const driver_t *driver)
+{
+    if (driver->plan.request_bytes == 1024)
+        return ZLINK_ASK(Echo1KReq, &echo1k);
+    return driver->plan.request_bytes == 4096 ? ZLINK_ASK(Echo4KReq, &echo4k) : ZLINK_ASK(Echo64Req, &echo64);
+}
+
+static zlink_reply_t answer_of(const driver_t *driver, loop_t *loop)
+{
+    if (driver->plan.request_bytes == 1024)
+        return ZLINK_REPLY(Echo1KRes, &loop->answer.k1);
+    return driver->plan.request_bytes == 4096 ? ZLINK_REPLY(Echo4KRes, &loop->answer.k4)
+                                              : ZLINK_REPLY(Echo64Res, &loop->answer.b64);
+}
+
+static const char *spot_type(const driver_t *driver)
+{
+    return driver->plan.target[0] == 'v' ? "via" : "echo";
+}
+
 static zlink_status_t ask_yield(zlink_turn_t *turn, const driver_t *driver, loop_t *loop)
 {
-    zlink_ask_t ask = ZLINK_ASK(Echo64Req, &loop->ask);
-    zlink_reply_t answer = ZLINK_REPLY(Echo64Res, &loop->answer);
+    zlink_ask_t ask = ask_of(driver);
+    zlink_reply_t answer = answer_of(driver, loop);
     loop->asked_ns = now_ns();
     if (driver->plan.target[0] == 'c')
         return zlink_channel_request_yield(turn, "echo", ask, answer);
-    return zlink_instance_spot_request_yield(turn, "echo", zlink_turn_owner_name(turn), ask, answer);
+    return zlink_instance_spot_request_yield(turn, spot_type(driver), zlink_turn_owner_name(turn), ask, answer);
 }
 
 static zlink_status_t then(zlink_turn_t *turn, void *self, zlink_status_t status, void *context);
 
 static zlink_status_t ask_then(zlink_turn_t *turn, const driver_t *driver, loop_t *loop)
 {
-    zlink_ask_t ask = ZLINK_ASK(Echo64Req, &loop->ask);
-    zlink_reply_t answer = ZLINK_REPLY(Echo64Res, &loop->answer);
+    zlink_ask_t ask = ask_of(driver);
+    zlink_reply_t answer = answer_of(driver, loop);
     loop->asked_ns = now_ns();
     if (driver->plan.target[0] == 'c')
         return zlink_channel_request_yield_then(turn, "echo", ask, answer, then, loop);
-    return zlink_instance_spot_request_yield_then(turn, "echo", zlink_turn_owner_name(turn), ask, answer, then, loop);
+    return zlink_instance_spot_request_yield_then(turn, spot_type(driver), zlink_turn_owner_name(turn), ask, answer,
+                                                  then, loop);
 }
 
 static zlink_status_t then(zlink_turn_t *turn, void *self, zlink_status_t status, void *context)
@@ -159,7 +186,6 @@ static zlink_status_t run_loop(zlink_turn_t *turn, driver_t *driver, DriveRes *r
     if (!loop)
         return ZLINK_CAPACITY_EXCEEDED;
     loop->report = res;
-    loop->ask.data.size = sizeof(loop->ask.data.bytes);
     if (driver->plan.wait[0] == 't')
         return ask_then(turn, driver, loop);
     while (answered(driver, loop, ask_yield(turn, driver, loop)))
@@ -272,6 +298,9 @@ static const zlink_spot_type_t driver_type = {
 
 ZLINK_MODULE(bench_driver, module)
 {
+    echo64.data.size = sizeof(echo64.data.bytes);
+    echo1k.data.size = sizeof(echo1k.data.bytes);
+    echo4k.data.size = sizeof(echo4k.data.bytes);
     note64.data.size = sizeof(note64.data.bytes);
     note1k.data.size = sizeof(note1k.data.bytes);
     note64k.data.size = sizeof(note64k.data.bytes);

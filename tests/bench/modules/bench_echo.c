@@ -1,4 +1,6 @@
 /* bench_echo.c: the answering side: a channel and an Instance Spot that send back what they get and count notes. */
+#include <string.h>
+
 #include <zlink/zlink.h>
 
 #include "bench.zlink.h"
@@ -11,8 +13,23 @@ static zlink_status_t on_echo64(zlink_turn_t *turn, void *self, const Echo64Req 
 {
     (void)turn, (void)self;
     reply->data.size = request->data.size;
-    for (size_t i = 0; i < request->data.size; i++)
-        reply->data.bytes[i] = request->data.bytes[i];
+    memcpy(reply->data.bytes, request->data.bytes, request->data.size);
+    return ZLINK_OK;
+}
+
+static zlink_status_t on_echo1k(zlink_turn_t *turn, void *self, const Echo1KReq *request, Echo1KRes *reply)
+{
+    (void)turn, (void)self;
+    reply->data.size = request->data.size;
+    memcpy(reply->data.bytes, request->data.bytes, request->data.size);
+    return ZLINK_OK;
+}
+
+static zlink_status_t on_echo4k(zlink_turn_t *turn, void *self, const Echo4KReq *request, Echo4KRes *reply)
+{
+    (void)turn, (void)self;
+    reply->data.size = request->data.size;
+    memcpy(reply->data.bytes, request->data.bytes, request->data.size);
     return ZLINK_OK;
 }
 
@@ -52,6 +69,8 @@ static zlink_status_t on_count(zlink_turn_t *turn, void *self, const CountReq *r
 
 static const zlink_handler_t echo_handlers[] = {
     ZLINK_ON_REQUEST(Echo64Req, Echo64Res, on_echo64),
+    ZLINK_ON_REQUEST(Echo1KReq, Echo1KRes, on_echo1k),
+    ZLINK_ON_REQUEST(Echo4KReq, Echo4KRes, on_echo4k),
     ZLINK_ON_SEND(Note64, on_note64),
     ZLINK_ON_SEND(Note1K, on_note1k),
     ZLINK_ON_SEND(Note64K, on_note64k),

@@ -4,8 +4,9 @@ import time
 
 from measure import Background, Failure, cpu_seconds, resident_bytes, wait_quiet, wake_ups
 from node_pair import JOBS, NodePair
-from peers import MESH_PEERS, Floor, prepared
+from peers import MESH_PEERS, Direct, Floor, prepared
 from report import Report, Runs
+from speed_table import judge_speed
 
 SIZES = ((64, "64B"), (1024, "1KiB"), (65536, "64KiB"))
 IDLE_CORES = 0.001
@@ -15,7 +16,7 @@ IDLE_BYTES = 32 << 20
 @dataclasses.dataclass(frozen=True)
 class Row:
     name: str
-    kind: str  # request_reply, one_way, fan, handshakes or resumed
+    kind: str  # request_reply, one_way, fan, chain, direct, handshakes or resumed
     tls: bool
     outstanding: int = 1
     connections: int = 1
@@ -55,6 +56,21 @@ def default_row(transport):
                ours=(("zlink yield", {"wait": "yield", "outstanding": 256}),))
 
 
+def chain_row(transport):
+    ours = (("zlink yield", {"wait": "yield", "outstanding": 256}), ("zlink then", {"wait": "then", "outstanding": 256}))
+    return Row(f"mesh.chain.64B.{transport}.256", "chain", transport == "tls", 256, ours=ours)
+
+
+def direct_rows(quick):
+    """What the framework costs beside its own reactor, TLS and frames: one at a time, a window, as many as there is use
+    for."""
+    for size, text in ((1024, "1KiB"),) if quick else ((1024, "1KiB"), (4096, "4KiB")):
+        for outstanding in (100,) if quick else (1, 100, 1024):
+            ours = tuple((f"zlink {wait}", {"wait": wait, "outstanding": outstanding, "request_bytes": size})
+                         for wait in ("yield", "then"))
+            yield Row(f"mesh.direct.{text}.tls.{outstanding}", "direct", True, outstanding, size=size, ours=ours)
+
+
 def rows_of(transport, quick):
     rows = [*request_rows(transport, quick), *note_rows(transport, quick)]
     if not quick:
@@ -65,6 +81,7 @@ def rows_of(transport, quick):
         # The peers' programs make full handshakes only: theirs stand beside.
         rows.append(Row("mesh.handshake.resumed.tls", "resumed", True, size=200 if quick else 2000,
                         ours=(("zlink", None),)))
+        rows += direct_rows(quick)
     return rows
 
 
@@ -92,6 +109,7 @@ class Mesh:
         self.seconds = 0.4 if self.quick else 1.0
         self.report = Report()
         self.floor = Floor(build, folder)
+        self.direct = Direct(build, folder)
 
     def _ours(self, pair, row, arguments):
         if row.kind in ("handshakes", "resumed"):
@@ -121,6 +139,7 @@ class Mesh:
             print(f"{transport}: nodes a and b are linked, cipher {pair.cipher()}, max_queued_application_jobs {JOBS}",
                   flush=True)
             measure_idle(self.report, pair, 2 if self.quick else 10)
+            self.direct.certificates = pair.certificates
             rows = [row for row in rows_of(transport, self.quick) if self.options.rows.search(row.name)]
             all_runs = [Runs(row.name, row.unit, [name for name, _ in row.ours]) for row in rows]
             for number in range(self.options.rounds):
@@ -129,10 +148,14 @@ class Mesh:
                 print(f"{transport}: round {number + 1} of {self.options.rounds}", flush=True)
             loaded = max(resident_bytes(pair.pid(name)) for name in ("a", "b"))
             self.report.facts[f"resident_after_load.{transport}"] = loaded
-        row = default_row(transport)
-        if not self.quick and self.options.rows.search(row.name):
+        special = [] if self.quick else [(default_row(transport), {"jobs": 0})]
+        if transport == "tls":
+            special.append((chain_row(transport), {"chain": True}))
+        for row, nodes in special:
+            if not self.options.rows.search(row.name):
+                continue
             runs = Runs(row.name, row.unit, [name for name, _ in row.ours])
-            with NodePair(self.build, self.folder, transport, jobs=0) as pair:
+            with NodePair(self.build, self.folder, transport, **nodes) as pair:
                 for _ in range(self.options.rounds):
                     self._round(runs, row, pair, peers)
             rows.append(row)
@@ -147,17 +170,17 @@ class Mesh:
             for contestant in runs.ours:
                 suffix = "" if len(runs.ours) == 1 else "." + contestant.removeprefix("zlink ").replace(" ", "_")
                 if self.quick:
-                    ratio = runs.ratio(contestant, "floor")
+                    rate = runs.median(contestant, "rate")
                     self.report.target(runs.name + suffix, "a number (quick: no peers)",
-                                       f"{ratio:.2f}x floor" if ratio else runs.trouble.get(contestant, "no number"),
-                                       bool(ratio))
-                else:
+                                       f"{rate:,.0f} {runs.unit}" if rate else runs.trouble.get(contestant, "no number"),
+                                       bool(rate))
+                elif row.kind != "direct":
                     self.report.compare(runs, contestant, names, suffix=suffix)
 
     def run(self):
         wanted = () if self.quick else self.options.peers
         others, missing = prepared(MESH_PEERS, self.folder, wanted)
-        peers = [self.floor, *others]
+        peers = [self.floor, self.direct, *others]
         for name, why in missing.items():
             print(f"peer {name}: {why}")
         self.report.facts["missing_peers"] = missing
@@ -167,6 +190,8 @@ class Mesh:
             for transport in ("tls", "plain"):
                 rows, all_runs = self._transport(transport, peers)
                 self._judge(rows, all_runs, peers)
+            if not self.quick:
+                judge_speed(self.report)
         finally:
             for peer in peers:
                 peer.stop()

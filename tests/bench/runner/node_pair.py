@@ -1,4 +1,5 @@
-"""Two nodes on this machine: node b answers (bench_echo), node a drives it (bench_driver) through the public API."""
+"""Two nodes on this machine: node b answers (bench_echo), node a drives it (bench_driver) through the public API. As a
+chain there is a third between them: b (bench_via) asks c (bench_echo) before it answers."""
 import json
 import os
 import re
@@ -36,10 +37,11 @@ JOBS = 4096
 
 
 class NodePair:
-    """transport: "tls" or "plain". jobs: max_queued_application_jobs of both nodes; 0: the default."""
+    """transport: "tls" or "plain". jobs: max_queued_application_jobs of all nodes; 0: the default."""
 
-    def __init__(self, build, folder, transport, jobs=JOBS):
-        self.build, self.transport, self.jobs = build, transport, jobs
+    def __init__(self, build, folder, transport, jobs=JOBS, chain=False):
+        self.build, self.transport, self.jobs, self.chain = build, transport, jobs, chain
+        self.names = ("a", "b", "c") if chain else ("a", "b")
         self.folder = os.path.join(folder, f"nodes-{transport}")
         self.certificates = os.path.join(self.folder, "certs")
         self.nodes = {}
@@ -50,16 +52,19 @@ class NodePair:
         try:
             if self.transport == "tls":
                 self._make_certificates()
-            self._start("b", "bench_echo", {})
-            self._start("a", "bench_driver", {"peers": [self.address["b"]], "spots": [{"type": "echo", "node": "b"}]})
-            self._wait_link()
+            self._start(self.names[-1], "bench_echo", {})
+            if self.chain:
+                self._start("b", "bench_via", self._asks("echo", "c"))
+            self._start("a", "bench_driver", self._asks("via" if self.chain else "echo", "b"))
+            for name in self.names[:-1]:
+                self._wait_link(name)
         except BaseException:
             self.__exit__()
             raise
         return self
 
     def __exit__(self, *_):
-        codes = {name: self.nodes[name].stop(seconds=40) for name in ("a", "b") if name in self.nodes}
+        codes = {name: self.nodes[name].stop(seconds=40) for name in self.names if name in self.nodes}
         if any(codes.values()):
             print(f"bench: a node did not stop in order: {codes}; see {self.folder}", flush=True)
 
@@ -81,7 +86,7 @@ class NodePair:
             for name in os.listdir(self.certificates):
                 os.remove(os.path.join(self.certificates, name))
         make("init", "--mesh", MESH)
-        for name in ("a", "b"):
+        for name in self.names:
             make("node", "--name", name)
         make("client", "--name", "driver")
 
@@ -130,18 +135,25 @@ class NodePair:
             time.sleep(0.02)
         raise Failure(f"not within 20 s: {what}")
 
-    def _wait_link(self):
+    def _asks(self, spot_type, node):
+        return {"peers": [self.address[node]], "spots": [{"type": spot_type, "node": node}]}
+
+    def _wait_link(self, name):
         def linked():
-            return any(link["state"] == "ready" for link in (self.status("a") or {}).get("links", []))
-        self._wait(linked, "the link from a to b")
+            return any(link["state"] == "ready" for link in (self.status(name) or {}).get("links", []))
+        self._wait(linked, f"the link of {name}")
 
     def cipher(self):
         return next((link["cipher"] for link in self.status("a")["links"] if link["name"] == "b"), None)
 
-    def drive(self, wait, outstanding=1, target="spot", note_bytes=0, spots=1, warm_up_ms=200, duration_ms=1000):
+    def drive(self, wait, outstanding=1, target=None, note_bytes=0, request_bytes=64, spots=1, warm_up_ms=200,
+              duration_ms=1000):
         """One run: {rate, cpu_per_million, p50_us, p99_us, bg, lost, failed}. `wait` is yield, then or send."""
+        target = target or ("via" if self.chain else "spot")
+        pids = [self.pid(name) for name in self.names]
         text = (f'target: "{target}" wait: "{wait}" outstanding: {outstanding} note_bytes: {note_bytes} '
-                f"warm_up_ms: {warm_up_ms} duration_ms: {duration_ms} pids: {self.pid('a')} pids: {self.pid('b')}")
+                f"request_bytes: {request_bytes} warm_up_ms: {warm_up_ms} duration_ms: {duration_ms} "
+                + " ".join(f"pids: {pid}" for pid in pids))
         command = [self.ctl(), "call", "--connect", self.address["a"], "--proto", PROTO, "--timeout", "30s",
                    "--count", str(spots), "--outstanding", str(spots), "--spread", str(spots), "--text", text]
         if self.transport == "tls":
@@ -150,7 +162,7 @@ class NodePair:
         else:
             command += ["--plain", MESH]
         command += ["spot:driver/d{}", "bench.DriveReq"]
-        with Background(self.pid("a"), self.pid("b")) as background:
+        with Background(*pids) as background:
             done = subprocess.run(command, capture_output=True, timeout=60, check=False)
         replies = [line for line in done.stdout.decode().splitlines() if "bench.DriveRes" in line]
         if done.returncode != 0 or len(replies) != spots:

@@ -3,6 +3,7 @@
 A peer answers run(row, seconds) with {rate, cpu_per_million, [p50_us, p99_us], param, bg}, or None where it has nothing
 that compares. All run in FOLDER/NAME, beside FOLDER/certs.
 """
+import contextlib
 import os
 import shutil
 import subprocess
@@ -162,7 +163,9 @@ class Erlang(Peer):
         self.epmd.stop()
 
     def run(self, row, seconds):
+        third = f"t{self.runs + 1}@localhost"
         what = {"request_reply": f"{{rr,{row.outstanding}}}", "one_way": f"{{ow,{row.size}}}",
+                "chain": f"{{chain,{row.outstanding},'{third}'}}",
                 "fan": "{n4,ssl}" if row.tls else "{n4,gen_tcp}", "handshakes": "e4", "resumed": "e4"}.get(row.kind)
         if what is None:
             return None
@@ -172,7 +175,10 @@ class Erlang(Peer):
         if row.tls:
             common += ["-proto_dist", "inet_tls", "-ssl_dist_optfile", os.path.join(self.folder, "ssl13.conf")]
         server = f"s{self.runs}@localhost"
-        with Server(["erl", "-sname", server, *common, "-s", "pb", "server"], self.folder, self.log, self.env):
+        with contextlib.ExitStack() as servers:
+            for name in (server, third) if row.kind == "chain" else (server,):
+                servers.enter_context(Server(["erl", "-sname", name, *common, "-s", "pb", "server"], self.folder,
+                                             self.log, self.env))
             return best(run_lines(
                 ["erl", "-sname", f"c{self.runs}@localhost", *common, "-eval",
                  f"pb:client(['{'tls' if row.tls else 'plain'}','{server}',{int(seconds * 1000)},{what}])."],
@@ -267,6 +273,50 @@ class Floor:
             time.sleep(0.1)
             return self.dial(port, server.pid, self.certificates, "client", row.size,
                              row.kind == "resumed")
+
+
+class Direct:
+    """The node's own reactor, TLS and frames without the framework above them; built with the project."""
+    name = "direct"
+    compare_with = False
+
+    def __init__(self, build, folder):
+        self.program = os.path.join(build, "tests", "bench", "direct", "bench_direct")
+        self.folder = os.path.join(folder, self.name)
+        self.log = os.path.join(self.folder, "log.txt")
+        self.certificates = None  # of the nodes
+        os.makedirs(self.folder, exist_ok=True)
+
+    def start(self):
+        pass
+
+    def stop(self):
+        pass
+
+    def run(self, row, seconds):
+        if row.kind != "direct":
+            return None
+        common = ["--certs", self.certificates]
+        told = os.path.join(self.folder, "port.txt")
+        with open(told, "wb"):
+            pass
+        with Server([self.program, "serve", *common, "--name", "b"], self.folder, told) as server:
+            port = self._port(told, server)
+            return best(run_lines(
+                [self.program, "ask", *common, "--name", "a", "--port", port, "--size", str(row.size), "--outstanding",
+                 str(row.outstanding), "--seconds", str(seconds), "--server-pid", str(server.pid)], self.folder,
+                self.log, seconds * 3 + 30))
+
+    @staticmethod
+    def _port(told, server):
+        end = time.monotonic() + 10
+        while time.monotonic() < end and server.process.poll() is None:
+            with open(told, encoding="utf-8") as file:
+                text = file.read()
+            if text.startswith("port ") and text.endswith("\n"):
+                return text.split()[1]
+            time.sleep(0.02)
+        raise Failure("bench_direct does not listen")
 
 
 MESH_PEERS = (Zmq, Nats, Erlang, Grpc)

@@ -1,5 +1,5 @@
 %% Erlang/OTP as a peer. Server node: pb:server(). Client node: pb:client([Label, Server, Ms | What]) with What of {rr,Outstanding},
-%% {ow,Size}, {n4,gen_tcp|ssl} and e4, each for Ms milliseconds. In process: pb:local([What]) with e1a, e1b, e2a, e2b, {e3,Callers}.
+%% {ow,Size}, {n4,gen_tcp|ssl}, {chain,Outstanding,ThirdNode} and e4, each for Ms milliseconds. In process: pb:local([What]) with e1a, e1b, e2a, e2b, {e3,Callers}.
 -module(pb).
 -behaviour(gen_server).
 -compile([export_all, nowarn_export_all]).
@@ -7,6 +7,9 @@
 
 init(_) -> {ok, 0}.
 handle_call({echo,B},_,S) -> {reply,B,S};
+%% a third node is asked: a process of its own waits meanwhile, or the server itself does
+handle_call({via,Third,B},From,S) -> spawn(fun() -> gen_server:reply(From,gen_server:call({echo,Third},{echo,B},60000)) end), {noreply,S};
+handle_call({block,Third,B},_,S) -> {reply,gen_server:call({echo,Third},{echo,B},60000),S};
 handle_call(sync,_,S) -> {reply,S,S}.
 handle_cast(_,S) -> {noreply,S+1}.
 handle_info(_,S) -> {noreply,S+1}.
@@ -20,6 +23,7 @@ server() ->
 sink() -> receive {sync,P,R} -> P ! {R,ok}; _ -> ok end, sink().
 ospid() -> list_to_integer(os:getpid()).
 
+cpu(Pids) when is_list(Pids) -> lists:sum([cpu(P) || P <- Pids]);
 cpu(Pid) ->
     {ok,B} = file:read_file("/proc/"++integer_to_list(Pid)++"/stat"),
     [_,Rest] = binary:split(B,<<") ">>),
@@ -52,6 +56,9 @@ connect(S,N) -> case net_kernel:connect_node(S) of true -> case rpc:call(S,erlan
 call1(Srv,B,_I) -> gen_server:call({echo,Srv},{echo,B},60000).
 call16(Srv,B,I) -> gen_server:call({element(I rem 16+1,{echo1,echo2,echo3,echo4,echo5,echo6,echo7,echo8,echo9,echo10,echo11,echo12,echo13,echo14,echo15,echo16}),Srv},{echo,B},60000).
 
+name(1,_) -> echo;
+name(N,I) -> element(I rem N+1,{echo1,echo2,echo3,echo4,echo5,echo6,echo7,echo8,echo9,echo10,echo11,echo12,echo13,echo14,echo15,echo16}).
+
 %% O processes each with one outstanding call, Ms milliseconds
 rr(Srv,B,O,Ms,F) ->
     Me = self(), End = now_ns()+Ms*1000000,
@@ -80,6 +87,10 @@ run({ow,Z},Lb,Srv,SP,_) ->
     Bin = binary:copy(<<"y">>,Z), bg0(), C0 = cpu(ospid()), S0 = cpu(SP), T0 = now_ns(),
     N = oneway(Srv,Bin,T0+get(ms)*1000000,0), W = (now_ns()-T0)/1.0e9, C = cpu(ospid())-C0+cpu(SP)-S0,
     emit("ow",Lb,"rate",N/W,"msg/s"), emit("ow",Lb,"mb_per_s",N*Z/W/1.0e6,"MB/s"), emit("ow",Lb,"cpu_per_million",C/N*1.0e6,"cpu_s/1e6");
+run({chain,O,Third},Lb,Srv,SP,B) ->
+    connect(Third,100), pong = rpc:call(Srv,net_adm,ping,[Third]), All = [SP,rpc:call(Third,?MODULE,ospid,[])], put(sp,All),
+    [ meas_rr("chain",Lb++","++P,All,fun() -> rr(Srv,B,O,get(ms),fun(S,X,I) -> gen_server:call({name(N,I),S},{How,Third,X},60000) end) end) ||
+      {P,N,How} <- [{"1 server process, spawns",1,via},{"16 server processes, spawn",16,via},{"16 server processes, wait",16,block}] ];
 run({n4,M},Lb,Srv,SP,B) -> n4(M,Lb,Srv,SP,B);
 run(e4,_,Srv,SP,_) -> e4(Srv,SP,'tlsv1.3',false,4).
 
