@@ -21,7 +21,7 @@ struct spot {
     zlink_spot_timers_t *timers;
     zlink_tick_t ticks[TICKS_MAX]; /* what began; the Spot's turns only */
     _Atomic unsigned began;
-    _Atomic unsigned ended; /* turns of ticks, whether they began or not */
+    _Atomic unsigned ended;     /* turns of ticks, whether they began or not */
     _Atomic unsigned submitted; /* ticks that the executor took */
     _Atomic unsigned refused;
     _Atomic bool shut;       /* the admission */

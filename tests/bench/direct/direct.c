@@ -1,6 +1,6 @@
 /*
- * direct.c: requests over net/ alone: the node's reactor, streams, TLS and frames, without names, executors, handlers or
- * protobuf. A REQUEST comes back as a REPLY with its payload. Everything after the start is on the reactor thread.
+ * direct.c: requests over net/ alone: the node's reactor, streams, TLS and frames, without names, executors, handlers
+ * or protobuf. A REQUEST comes back as a REPLY with its payload. Everything after the start is on the reactor thread.
  *
  *   bench_direct serve --certs DIR --name NAME            prints "port N"
  *   bench_direct ask --port P --certs DIR --name NAME --size S --outstanding O --seconds T --server-pid PID

@@ -1,4 +1,5 @@
-/* bench_via.c: a Spot in the middle: its handler asks the echo Spot of a third node, and gives its gate back meanwhile. */
+/* bench_via.c: a Spot in the middle: its handler asks the echo Spot of a third node, and gives its gate back meanwhile.
+ */
 #include <zlink/zlink.h>
 
 #include "bench.zlink.h"
@@ -10,9 +11,8 @@ typedef struct {
 static zlink_status_t on_echo64(zlink_turn_t *turn, void *self, const Echo64Req *request, Echo64Res *reply)
 {
     via_t *via = self;
-    zlink_status_t status =
-        zlink_instance_spot_request_yield(turn, "echo", zlink_turn_owner_name(turn), ZLINK_ASK(Echo64Req, request),
-                                          ZLINK_REPLY(Echo64Res, reply));
+    zlink_status_t status = zlink_instance_spot_request_yield(
+        turn, "echo", zlink_turn_owner_name(turn), ZLINK_ASK(Echo64Req, request), ZLINK_REPLY(Echo64Res, reply));
     if (status == ZLINK_OK)
         via->passed++;
     return status;
