@@ -10,9 +10,11 @@ import platform
 import re
 import sys
 import tempfile
+import time
 
 from exec_rows import Exec
 from mesh_rows import Mesh
+from speed_table import LINES, lines_called
 
 PEERS = ("zmq", "nats", "erlang", "grpc", "execfloor", "boost", "caf")
 
@@ -25,6 +27,13 @@ def peer_list(text):
     return names
 
 
+def table_lines(name):
+    lines = lines_called(name)
+    if not lines:
+        raise argparse.ArgumentTypeError(f"{name} is none of {', '.join(line.name for line in LINES)}")
+    return lines
+
+
 def arguments():
     parser = argparse.ArgumentParser(prog="./dev bench", description="Measure the node beside its peers.")
     parser.add_argument("what", nargs="?", choices=("mesh", "exec"), help="default: both")
@@ -33,11 +42,18 @@ def arguments():
     parser.add_argument("--peers", type=peer_list, help="only these, comma-separated; the floor always runs")
     parser.add_argument("--rows", type=re.compile, default=re.compile(""), metavar="PATTERN",
                         help="of the mesh only the rows whose name the pattern is found in")
-    parser.add_argument("--quick", action="store_true", help="one short round of ours and the floor: does it all run?")
+    parser.add_argument("--only", type=table_lines, metavar="NAME",
+                        help="of the mesh only this line of the speed table, or all that begin so: N5-chain, N2-tls, EX-79")
+    parser.add_argument("--quick", action="store_true",
+                        help="one short round of ours and the floor, and of --peers: does it all run?")
     parser.add_argument("--wait-quiet", type=float, default=0, metavar="S",
                         help="before each measurement wait up to S seconds for a machine that does nothing else")
     parser.add_argument("--build", required=True, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.only and options.what == "exec":
+        parser.error("--only names lines of the mesh")
+    if options.only:
+        options.what = "mesh"
     options.rounds = options.rounds or (1 if options.quick else 3)
     return options
 
@@ -61,14 +77,17 @@ def main():
     for name, kind in (("mesh", Mesh), ("exec", Exec)):
         if options.what not in (None, name):
             continue
+        began = time.monotonic()
         report = kind(options.build, base, options).run()
+        report.facts["took_s"] = round(time.monotonic() - began, 1)
         report.print_targets()
+        print(f"{name}: took {report.facts['took_s']:.0f} s", flush=True)
         if options.json:
             with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
                 report.write(file.name)
                 written[name] = json.load(file)
         if options.quick:
-            failed = failed or any(target["got"] is None or runs_nothing(target) for target in report.targets)
+            failed = failed or any(gave_nothing(target) for target in report.targets)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump(written, file, indent=1)
@@ -76,8 +95,9 @@ def main():
     return 1 if failed else 0
 
 
-def runs_nothing(target):
-    return target["want"].startswith("a number") and target["verdict"] != "holds"
+def gave_nothing(target):
+    return (target["got"] is None or target["verdict"].startswith("not measured")
+            or target["want"].startswith("a number") and target["verdict"] != "holds")
 
 
 if __name__ == "__main__":

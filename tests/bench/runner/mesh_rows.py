@@ -6,7 +6,7 @@ from measure import Background, Failure, cpu_seconds, resident_bytes, wait_quiet
 from node_pair import JOBS, NodePair
 from peers import MESH_PEERS, Direct, Floor, prepared
 from report import Report, Runs
-from speed_table import judge_speed
+from speed_table import LINES, judge_speed
 
 SIZES = ((64, "64B"), (1024, "1KiB"), (65536, "64KiB"))
 IDLE_CORES = 0.001
@@ -71,7 +71,7 @@ def direct_rows(quick):
             yield Row(f"mesh.direct.{text}.tls.{outstanding}", "direct", True, outstanding, size=size, ours=ours)
 
 
-def rows_of(transport, quick):
+def ordinary_rows(transport, quick):
     rows = [*request_rows(transport, quick), *note_rows(transport, quick)]
     if not quick:
         rows.append(fan_row(transport))
@@ -82,6 +82,14 @@ def rows_of(transport, quick):
         rows.append(Row("mesh.handshake.resumed.tls", "resumed", True, size=200 if quick else 2000,
                         ours=(("zlink", None),)))
         rows += direct_rows(quick)
+    return rows
+
+
+def special_rows(transport, quick):
+    """Rows with nodes of their own: (row, arguments of NodePair)."""
+    rows = [] if quick else [(default_row(transport), {"jobs": 0})]
+    if transport == "tls":
+        rows.append((chain_row(transport), {"chain": True}))
     return rows
 
 
@@ -106,10 +114,13 @@ class Mesh:
     def __init__(self, build, folder, options):
         self.build, self.folder, self.options = build, folder, options
         self.quick = options.quick
+        self.few = self.quick and not options.only  # rows and ways of a row
+        self.wanted = {row for line in options.only for row in line.rows} if options.only else None
         self.seconds = 0.4 if self.quick else 1.0
         self.report = Report()
         self.floor = Floor(build, folder)
         self.direct = Direct(build, folder)
+        self.seconds_of = self.report.facts["seconds_of"] = {}
 
     def _ours(self, pair, row, arguments):
         if row.kind in ("handshakes", "resumed"):
@@ -134,32 +145,52 @@ class Mesh:
             if result is not None or name in runs.trouble:
                 runs.add(name, result)
 
-    def _transport(self, transport, peers):
+    def _wants(self, row):
+        return self.options.rows.search(row.name) and (self.wanted is None or row.name in self.wanted)
+
+    def _rounds(self, rows, pair, peers, told=""):
+        all_runs = [Runs(row.name, row.unit, [name for name, _ in row.ours]) for row in rows]
+        for number in range(self.options.rounds):
+            for row, runs in zip(rows, all_runs):
+                began = time.monotonic()
+                self._round(runs, row, pair, peers)
+                self.seconds_of[row.name] = self.seconds_of.get(row.name, 0) + time.monotonic() - began
+            if told:
+                print(f"{told}: round {number + 1} of {self.options.rounds}", flush=True)
+        return all_runs
+
+    def _met(self, pair):
+        """What the neighbours must do like these nodes."""
+        self.direct.certificates = pair.certificates
+        if pair.cipher():
+            self.floor.use_cipher(pair.cipher())
+
+    def _ordinary(self, rows, transport, peers):
+        """Rows that share two nodes; beside them what the nodes cost when nobody asks."""
         with NodePair(self.build, self.folder, transport) as pair:
-            print(f"{transport}: nodes a and b are linked, cipher {pair.cipher()}, max_queued_application_jobs {JOBS}",
+            cipher = pair.cipher()
+            print(f"{transport}: nodes a and b are linked, cipher {cipher}, max_queued_application_jobs {JOBS}",
                   flush=True)
-            measure_idle(self.report, pair, 2 if self.quick else 10)
-            self.direct.certificates = pair.certificates
-            rows = [row for row in rows_of(transport, self.quick) if self.options.rows.search(row.name)]
-            all_runs = [Runs(row.name, row.unit, [name for name, _ in row.ours]) for row in rows]
-            for number in range(self.options.rounds):
-                for row, runs in zip(rows, all_runs):
-                    self._round(runs, row, pair, peers)
-                print(f"{transport}: round {number + 1} of {self.options.rounds}", flush=True)
+            self.report.facts[f"nodes.{transport}"] = {"cipher": cipher, "max_queued_application_jobs": JOBS}
+            if self.wanted is None:
+                measure_idle(self.report, pair, 2 if self.quick else 10)
+            self._met(pair)
+            all_runs = self._rounds(rows, pair, peers, transport)
             loaded = max(resident_bytes(pair.pid(name)) for name in ("a", "b"))
             self.report.facts[f"resident_after_load.{transport}"] = loaded
-        special = [] if self.quick else [(default_row(transport), {"jobs": 0})]
-        if transport == "tls":
-            special.append((chain_row(transport), {"chain": True}))
-        for row, nodes in special:
-            if not self.options.rows.search(row.name):
+        return all_runs
+
+    def _transport(self, transport, peers):
+        rows = [row for row in ordinary_rows(transport, self.few) if self._wants(row)]
+        all_runs = self._ordinary(rows, transport, peers) if rows else []
+        for row, nodes in special_rows(transport, self.few):
+            if not self._wants(row):
                 continue
-            runs = Runs(row.name, row.unit, [name for name, _ in row.ours])
+            print(f"{row.name}: max_queued_application_jobs {nodes.get('jobs', JOBS) or 'not set'}", flush=True)
             with NodePair(self.build, self.folder, transport, **nodes) as pair:
-                for _ in range(self.options.rounds):
-                    self._round(runs, row, pair, peers)
+                self._met(pair)
+                all_runs += self._rounds([row], pair, peers)
             rows.append(row)
-            all_runs.append(runs)
         return rows, all_runs
 
     def _judge(self, rows, all_runs, peers):
@@ -167,18 +198,20 @@ class Mesh:
         for row, runs in zip(rows, all_runs):
             runs.print_table()
             self.report.rows.append(runs)
+            if self.wanted is not None:
+                continue  # the table's line alone
             for contestant in runs.ours:
                 suffix = "" if len(runs.ours) == 1 else "." + contestant.removeprefix("zlink ").replace(" ", "_")
                 if self.quick:
                     rate = runs.median(contestant, "rate")
-                    self.report.target(runs.name + suffix, "a number (quick: no peers)",
+                    self.report.target(runs.name + suffix, "a number (quick)",
                                        f"{rate:,.0f} {runs.unit}" if rate else runs.trouble.get(contestant, "no number"),
                                        bool(rate))
                 elif row.kind != "direct":
                     self.report.compare(runs, contestant, names, suffix=suffix)
 
     def run(self):
-        wanted = () if self.quick else self.options.peers
+        wanted = self.options.peers or () if self.quick else self.options.peers
         others, missing = prepared(MESH_PEERS, self.folder, wanted)
         peers = [self.floor, self.direct, *others]
         for name, why in missing.items():
@@ -190,8 +223,7 @@ class Mesh:
             for transport in ("tls", "plain"):
                 rows, all_runs = self._transport(transport, peers)
                 self._judge(rows, all_runs, peers)
-            if not self.quick:
-                judge_speed(self.report)
+            judge_speed(self.report, self.options.only or LINES, [peer.name for peer in peers] if self.quick else None)
         finally:
             for peer in peers:
                 peer.stop()

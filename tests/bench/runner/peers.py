@@ -232,11 +232,19 @@ class Floor:
         self.programs = os.path.join(build, "tests", "bench", "floor")
         self.folder = os.path.join(folder, self.name)
         self.certificates = os.path.join(folder, "certs")
+        self.cipher = "aes128"
         self.log = os.path.join(self.folder, "log.txt")
         os.makedirs(self.folder, exist_ok=True)
 
     def prepare(self):
         pass
+
+    def use_cipher(self, suite):
+        """The one that the nodes agreed on: a floor of another cipher would say nothing of them."""
+        found = next((option for part, option in (("AES128", "aes128"), ("CHACHA20", "chacha")) if part in suite), None)
+        if not found:
+            raise Failure(f"the floor has no {suite}")
+        self.cipher = found
 
     def start(self):
         pass
@@ -251,7 +259,7 @@ class Floor:
             return None
         port = free_port()
         program = os.path.join(self.programs, "bench_floor")
-        common = ["--port", str(port), "--tls", "chacha" if row.tls else "none", "--certs", self.certificates, "--mode",
+        common = ["--port", str(port), "--tls", self.cipher if row.tls else "none", "--certs", self.certificates, "--mode",
                   "one-way" if row.kind == "one_way" else "echo"]
         with Server([program, "serve", *common, "--name", "server"], self.folder, self.log) as server:
             return best(run_lines(

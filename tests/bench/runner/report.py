@@ -70,8 +70,14 @@ class Report:
         self.rows, self.targets, self.facts = [], [], {}
 
     def target(self, name, want, got, holds):
-        verdict = got if holds is None else "holds" if holds else "short"
-        self.targets.append({"name": name, "want": want, "got": None if holds is None else got, "verdict": verdict})
+        """`holds` is None where there is no number: then `got` says why."""
+        if holds is None:
+            self.verdict(name, want, None, got)
+        else:
+            self.verdict(name, want, got, "holds" if holds else "short")
+
+    def verdict(self, name, want, got, verdict):
+        self.targets.append({"name": name, "want": want, "got": got, "verdict": verdict})
 
     def compare(self, runs, contestant, peers, factor=1.0, suffix=""):
         """`contestant` against the best of `peers`; and in CPU time, which a busy machine moves less."""

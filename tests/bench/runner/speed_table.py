@@ -1,7 +1,7 @@
 """The speed table: what the mesh is to reach beside each peer and beside the raw floor, one TARGET line for each row.
 
-Ours in a line is the faster of the waits that the row was measured with. A ratio is the median of the rounds' ratios,
-as everywhere.
+Ours in a line is the faster of the ways that the row was measured with, and so is each peer. A ratio is the median of the
+rounds' ratios, as everywhere.
 """
 import dataclasses
 
@@ -14,12 +14,23 @@ PEERS = ("zmq", "nats", "erlang", "grpc")
 class Line:
     name: str
     row: str
-    metric: str   # rate, cpu_per_million or p50_us
-    bounds: tuple  # (contestant, factor): at least that many times its rate, at most of anything else
+    metric: str    # rate, cpu_per_million or p50_us
+    bounds: tuple  # (contestant, factor): at least that many times its rate, at most of anything else; no factor: printed
+    beside: str = ""  # another row whose contestants the bounds name; of this run, not of the same rounds' neighbours
 
     @property
     def at_most(self):
         return self.metric != "rate"
+
+    @property
+    def rows(self):
+        return (self.row, self.beside) if self.beside else (self.row,)
+
+
+def direct_lines():
+    for size in ("1KiB", "4KiB"):
+        for load, outstanding, factor in (("serial", 1, None), ("window", 100, 0.9), ("saturation", 1024, 0.9)):
+            yield Line(f"EX-79-{size}-{load}", f"mesh.direct.{size}.tls.{outstanding}", "rate", (("direct", factor),))
 
 
 LINES = (
@@ -34,61 +45,69 @@ LINES = (
     Line("N4-tls", "mesh.request.64B.tls.64x16", "rate", (("zmq", 2), ("grpc", 10))),
     Line("N5-chain", "mesh.chain.64B.tls.256", "rate", (("erlang", 10),)),
     Line("E4-full", "mesh.handshake.full.tls", "rate", (("floor", 1),)),
-    *(Line(f"EX-79-{size}-{window}", f"mesh.direct.{size}.tls.{outstanding}", "rate", (("direct", 0.9),))
-      for size in ("1KiB", "4KiB") for window, outstanding in (("window", 100), ("saturation", 1024))),
+    Line("E4-resumed", "mesh.handshake.resumed.tls", "rate", (("zlink", 10),), beside="mesh.handshake.full.tls"),
+    *direct_lines(),
 )
-RESUMED_FACTOR = 10
 
 
-def best_of_ours(runs, metric, at_most):
-    rated = [(runs.median(name, metric), name) for name in runs.ours if runs.median(name, metric)]
-    return (min(rated) if at_most else max(rated))[1] if rated else None
+def lines_called(name):
+    """One line, or all whose names begin with these words: EX-79, N2-tls. None where there is no such line."""
+    return [line for line in LINES if line.name == name or line.name.startswith(name + "-")]
+
+
+def best_of_ours(runs, line):
+    rated = [(runs.median(name, line.metric), name) for name in runs.ours if runs.median(name, line.metric)]
+    return (min(rated) if line.at_most else max(rated))[1] if rated else None
 
 
 def want(line):
+    if line.bounds[0][1] is None:
+        return f"{line.metric} beside {line.bounds[0][0]}, as a number only"
     sign = "at most " if line.at_most else ""
-    return f"{line.metric} {sign}" + ", ".join(f"{factor:g}x {name}" for name, factor in line.bounds)
+    return f"{line.metric} {sign}" + ", ".join(f"{factor:g}x {contestant_text(line, name)}" for name, factor in
+                                               line.bounds)
 
 
-def judge_line(report, line, runs):
-    ours = best_of_ours(runs, line.metric, line.at_most)
-    ratios = [(name, factor, runs.ratio(ours, name, line.metric)) for name, factor in line.bounds] if ours else []
-    if not ratios or any(ratio is None for _, _, ratio in ratios):
-        missing = ", ".join(name for name, _, ratio in ratios if ratio is None) or "the node"
-        report.target(line.name, want(line), f"not measured: {missing}", None)
+def contestant_text(line, name):
+    return line.beside if line.beside else name
+
+
+def ratio_of(line, ours, runs, name, rows):
+    if not line.beside:
+        return runs.ratio(ours, name, line.metric)
+    values = runs.median(ours, line.metric), rows[line.beside].median(name, line.metric)
+    return values[0] / values[1] if all(values) else None
+
+
+def verdict_of(line, ratios):
+    """A bound that is missed is missed, whoever else was not there to be measured."""
+    missing = [name for name, _, ratio in ratios if ratio is None]
+    known = [(factor, ratio) for _, factor, ratio in ratios if ratio is not None and factor is not None]
+    if not all(ratio <= factor if line.at_most else ratio >= factor for factor, ratio in known):
+        return "short"
+    if missing:
+        return f"not measured: {', '.join(missing)}"
+    return "holds" if known else "printed"
+
+
+def judge_line(report, line, rows):
+    runs = rows[line.row]
+    ours = best_of_ours(runs, line)
+    if not ours:
+        report.target(line.name, want(line), runs.trouble.get(runs.ours[0], "not measured: the node"), None)
         return
-    holds = all(ratio <= factor if line.at_most else ratio >= factor for _, factor, ratio in ratios)
-    got = ", ".join(f"{number(ratio)}x {name}" for name, _, ratio in ratios)
-    report.target(line.name, want(line), f"{got} ({ours}, {number(runs.median(ours, line.metric))}, "
-                                         f"bg {runs.median(ours, 'bg') or 0:.2f})", holds)
+    ratios = [(name, factor, ratio_of(line, ours, runs, name, rows)) for name, factor in line.bounds]
+    known = [f"{number(ratio)}x {contestant_text(line, name)}" for name, _, ratio in ratios if ratio is not None]
+    unit = {"rate": f" {runs.unit}", "cpu_per_million": " s/M", "p50_us": " us"}[line.metric]
+    got = (f"{', '.join(known) or 'no neighbour'} ({ours}, {number(runs.median(ours, line.metric))}{unit}, "
+           f"bg {runs.median(ours, 'bg') or 0:.2f})")
+    report.verdict(line.name, want(line), got, verdict_of(line, ratios))
 
 
-def judge_resumed(report, rows):
-    """Handshakes that resume beside full ones, both of the node."""
-    full, resumed = (rows.get(f"mesh.handshake.{kind}.tls") for kind in ("full", "resumed"))
-    rates = [runs.median("zlink", "rate") if runs else None for runs in (full, resumed)]
-    if None in rates:
-        return
-    floor = resumed.ratio("zlink", "floor")
-    report.target("E4-resumed", f"rate {RESUMED_FACTOR}x that of full ones",
-                  f"{number(rates[1] / rates[0])}x ({number(rates[1])} hs/s, {number(floor)}x the floor's resumed)",
-                  rates[1] >= RESUMED_FACTOR * rates[0])
-
-
-def print_serial(report, rows):
-    """EX-79 asks for one at a time as a number only."""
-    for size in ("1KiB", "4KiB"):
-        runs = rows.get(f"mesh.direct.{size}.tls.1")
-        ours = best_of_ours(runs, "rate", False) if runs else None
-        if ours:
-            report.facts[f"EX-79-{size}-serial"] = runs.ratio(ours, "direct")
-            print(f"EX-79-{size}-serial: {number(runs.ratio(ours, 'direct'))}x direct")
-
-
-def judge_speed(report):
+def judge_speed(report, lines=LINES, present=None):
+    """`present`: only the lines all of whose neighbours are among these; otherwise every line of a measured row."""
     rows = {runs.name: runs for runs in report.rows}
-    for line in LINES:
-        if line.row in rows:
-            judge_line(report, line, rows[line.row])
-    judge_resumed(report, rows)
-    print_serial(report, rows)
+    for line in lines:
+        here = present is None or line.beside or all(name in present for name, _ in line.bounds)
+        if here and all(row in rows for row in line.rows):
+            judge_line(report, line, rows)
