@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the benchmarks and measures: ./dev bench [mesh|exec] [--rounds N] [--json FILE] [--peers a,b] [--rows PATTERN] [--quick]
+# Builds the benchmarks and measures: ./dev bench [mesh|exec] [--rounds N] [--json FILE] [--peers a,b] [--rows PATTERN] [--only NAME] [--quick]
 #   ZLINK_BENCH_BUILD=DIR uses a build tree that is there (configured with -DZLINK_BENCH=ON)
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
