@@ -210,9 +210,16 @@ class Mesh:
                 elif row.kind != "direct":
                     self.report.compare(runs, contestant, names, suffix=suffix)
 
+    def _wanted_peers(self):
+        """Names, None for all: what was asked for, or else those that the lines speak of."""
+        if self.options.peers is not None:
+            return self.options.peers
+        if self.options.only:
+            return [name for line in self.options.only for name, _ in line.bounds]
+        return () if self.quick else None
+
     def run(self):
-        wanted = self.options.peers or () if self.quick else self.options.peers
-        others, missing = prepared(MESH_PEERS, self.folder, wanted)
+        others, missing = prepared(MESH_PEERS, self.folder, self._wanted_peers())
         peers = [self.floor, self.direct, *others]
         for name, why in missing.items():
             print(f"peer {name}: {why}")
@@ -223,7 +230,7 @@ class Mesh:
             for transport in ("tls", "plain"):
                 rows, all_runs = self._transport(transport, peers)
                 self._judge(rows, all_runs, peers)
-            judge_speed(self.report, self.options.only or LINES, [peer.name for peer in peers] if self.quick else None)
+            judge_speed(self.report, self.options.only or LINES, [peer.name for peer in peers] if self.few else None)
         finally:
             for peer in peers:
                 peer.stop()
