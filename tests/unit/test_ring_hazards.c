@@ -31,7 +31,7 @@ typedef struct flood {
     unsigned completed;
     unsigned refused;
     unsigned wrong;
-    int64_t tick; /* of the last completion … */
+    int64_t tick;     /* of the last completion … */
     unsigned in_tick; /* … and how many there were in it */
     unsigned in_tick_most;
     sem_t done;
@@ -139,8 +139,8 @@ static void test_h25_what_one_turn_leaves_is_handled_by_the_next(void **state)
     zlink_reactor_destroy(reactor);
 }
 
-/* H29: without SUBMIT_ALL the kernel stops at each operation that it refuses and takes fewer than it was given: the rest
- * is carried over. With it, it goes on. Either way each operation completes once. */
+/* H29: without SUBMIT_ALL the kernel stops at each operation that it refuses and takes fewer than it was given: the
+ * rest is carried over. With it, it goes on. Either way each operation completes once. */
 static void test_h29_short_submissions_are_carried_over(void **state)
 {
     static const uint32_t levels[] = {ZLINK_RING_PLAIN, ZLINK_RING_DEFERRED, ZLINK_RING_COOPERATIVE, 0};
@@ -284,8 +284,8 @@ static char thread_state(pid_t thread)
     return behind[2];
 }
 
-/* H38: the statistics of some kernels show an idle ring as a busy disk. It is a display only: the thread sleeps, over as
- * many looks as one likes, and the loop does not turn. */
+/* H38: the statistics of some kernels show an idle ring as a busy disk. It is a display only: the thread sleeps, over
+ * as many looks as one likes, and the loop does not turn. */
 static void test_h38_an_idle_reactor_sleeps(void **state)
 {
     zlink_reactor_t *reactor = fixture_reactor(NULL);

@@ -162,8 +162,8 @@ static void test_h14_bytes_without_a_buffer_end_the_stream(void **state)
     three_bytes_go_wrong(&fault, 1, ZLINK_INTERNAL_FAILURE);
 }
 
-/* H15: a completion that is an error names a buffer all the same: it comes back. Three times as many errors as there are
- * buffers leave enough for who comes after. */
+/* H15: a completion that is an error names a buffer all the same: it comes back. Three times as many errors as there
+ * are buffers leave enough for who comes after. */
 static void test_h15_a_buffer_comes_back_from_an_error_too(void **state)
 {
     const zlink_net_fault_t fault = {.completion = turn_bytes_into_an_error};
