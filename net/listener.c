@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -214,8 +215,8 @@ static void listener_cancel(zlink_listener_t *listener)
     zlink_reactor_start(listener->reactor, sqe, &listener->slot, OPERATION_CANCEL);
 }
 
-/* The kernel named a descriptor that is no connection. Kernels that did so did it in the multishot form: from now on
- * one accept at a time. The descriptor is somebody else's, if anybody's, and is left alone. */
+/* The kernel named a descriptor that is no new connection. Kernels that did so did it in the multishot form: from now
+ * on one accept at a time. The descriptor is somebody else's, if anybody's, and is left alone. */
 static void listener_distrust(zlink_listener_t *listener, int fd)
 {
     zlink_log(ZLINK_LOG_WARN, "zlink.net.accept.wrong_descriptor", ZLINK_LOG_S("listener", listener->address),
@@ -225,6 +226,16 @@ static void listener_distrust(zlink_listener_t *listener, int fd)
     zlink_reactor_lose_feature(listener->reactor, ZLINK_RING_MULTISHOT_ACCEPT);
     if (listener->armed && !listener->stopped)
         listener_cancel(listener);
+}
+
+/* What is attached to a stream has this set, and what was just accepted has not: the listening socket has not. (A unix
+ * socket has no such mark.) */
+static bool is_somebodys_connection(int fd)
+{
+    int on = 0;
+    socklen_t size = sizeof(on);
+
+    return getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, &size) == 0 && on != 0;
 }
 
 static void listener_take(zlink_listener_t *listener, int fd)
@@ -240,6 +251,10 @@ static void listener_take(zlink_listener_t *listener, int fd)
             listener_distrust(listener, fd);
         else
             close(fd);
+        return;
+    }
+    if (is_somebodys_connection(fd)) {
+        listener_distrust(listener, fd);
         return;
     }
     if (listener->stopped) {

@@ -34,8 +34,8 @@ static int raw_connect(const server_t *server, int receive_buffer)
 /* ---- accept ---- */
 
 typedef struct wrong_accept {
-    int named;            /* what the kernel names instead of the next accepted socket … */
-    _Atomic size_t given; /* … once this is 0 */
+    int named;             /* what the kernel names instead of the next accepted socket … */
+    _Atomic size_t wanted; /* … while this is 1 */
 } wrong_accept_t;
 
 static void name_a_wrong_descriptor(void *context, int32_t *result, uint32_t *flags)
@@ -43,15 +43,38 @@ static void name_a_wrong_descriptor(void *context, int32_t *result, uint32_t *fl
     wrong_accept_t *wrong = context;
 
     /* Only a multishot accept goes on and names no buffer. */
-    if (*result < 0 || *flags != IORING_CQE_F_MORE || atomic_load(&wrong->given) != 0)
+    if (*result < 0 || *flags != IORING_CQE_F_MORE || atomic_load(&wrong->wanted) == 0)
         return;
     close(*result);
     *result = wrong->named;
-    atomic_store(&wrong->given, 1);
+    atomic_store(&wrong->wanted, 0);
 }
 
-/* The named descriptor is no connection: it is left alone, the listener goes on with one accept at a time, and later
- * connections are accepted once each. */
+typedef struct connection_fd {
+    party_t *party;
+    int fd;
+} connection_fd_t;
+
+static void connection_fd_here(void *context)
+{
+    connection_fd_t *connection = context;
+
+    connection->fd = connection->party->stream->fd;
+}
+
+/* A connection of the test to `server`, accepted as `party`, that has carried a byte. */
+static int connect_and_send(const server_t *server, party_t *party)
+{
+    int fd = raw_connect(server, 0);
+
+    fixture_wait(&party->opened);
+    assert_int_equal(send(fd, "x", 1, MSG_NOSIGNAL), 1);
+    fixture_wait_for(&party->received, 1);
+    return fd;
+}
+
+/* The kernel names `named` (-1: a connection that is open): it is left alone, the listener goes on with one accept at a
+ * time, and later connections are accepted once each. */
 static void accept_after_wrong_descriptor(int named)
 {
     enum { GOOD = 5 };
@@ -60,6 +83,7 @@ static void accept_after_wrong_descriptor(int named)
     const zlink_reactor_options_t options = {.fault = &fault};
     zlink_reactor_t *reactor = fixture_reactor(&options);
     party_t parties[GOOD];
+    connection_fd_t first = {.party = &parties[0]};
     server_t server = {0};
     int fds[GOOD + 1];
     char byte;
@@ -68,16 +92,20 @@ static void accept_after_wrong_descriptor(int named)
     for (size_t i = 0; i < GOOD; i++)
         party_init(&parties[i], 8);
     server_open(&server, reactor, parties, GOOD);
+    fds[0] = connect_and_send(&server, &parties[0]);
+    zlink_reactor_call(reactor, connection_fd_here, &first);
+    if (named < 0)
+        wrong.named = first.fd;
+    atomic_store(&wrong.wanted, 1);
     fds[GOOD] = raw_connect(&server, 0);
     assert_int_equal(recv(fds[GOOD], &byte, 1, 0), 0); /* the test has closed it */
-    for (size_t i = 0; i < GOOD; i++) {
-        fds[i] = raw_connect(&server, 0);
-        fixture_wait(&parties[i].opened);
-        assert_int_equal(send(fds[i], "x", 1, MSG_NOSIGNAL), 1);
-        fixture_wait_for(&parties[i].received, 1);
-    }
+    for (size_t i = 1; i < GOOD; i++)
+        fds[i] = connect_and_send(&server, &parties[i]);
     assert_int_equal(zlink_reactor_features(reactor) & ZLINK_RING_MULTISHOT_ACCEPT, 0);
     assert_int_equal(atomic_load(&server.accepted), GOOD);
+    assert_int_equal(send(fds[0], "yz", 2, MSG_NOSIGNAL), 2);
+    fixture_wait_for(&parties[0].received, 3);
+    assert_memory_equal(parties[0].bytes, "xyz", 3);
     for (size_t i = 0; i <= GOOD; i++)
         close(fds[i]);
     zlink_reactor_destroy(reactor);
@@ -85,7 +113,7 @@ static void accept_after_wrong_descriptor(int named)
         party_release(&parties[i]);
 }
 
-/* H7: an accept names a descriptor that does not exist, or that is something else of ours. */
+/* H7: an accept names a descriptor that does not exist, that is something else of ours, or another's connection. */
 static void test_h7_a_wrong_descriptor_is_left_alone(void **state)
 {
     const int something = eventfd(0, EFD_CLOEXEC);
@@ -97,6 +125,7 @@ static void test_h7_a_wrong_descriptor_is_left_alone(void **state)
     assert_true(fcntl(something, F_GETFD) >= 0);
     close(something);
     accept_after_wrong_descriptor(1 << 24);
+    accept_after_wrong_descriptor(-1);
     zlink_log_set_level(ZLINK_LOG_INFO);
 }
 
