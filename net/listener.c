@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -126,7 +127,7 @@ static void listener_settle(zlink_tick_task_t *task)
     if (listener->stopped) {
         if (!listener->shut && listener->slot.in_flight == 0)
             listener_shut(listener);
-    } else if (!listener->armed && !zlink_timer_is_running(&listener->wait)) {
+    } else if (!listener->armed && listener->slot.in_flight == 0 && !zlink_timer_is_running(&listener->wait)) {
         listener_arm(listener);
     }
 }
@@ -202,6 +203,41 @@ static zlink_stream_t *listener_admit(zlink_listener_t *listener, const zlink_en
     return stream;
 }
 
+/* Takes the accept back that the kernel works on. */
+static void listener_cancel(zlink_listener_t *listener)
+{
+    struct io_uring_sqe *sqe;
+
+    if (listener->slot.in_flight == 0)
+        return;
+    sqe = zlink_reactor_sqe(listener->reactor);
+    io_uring_prep_cancel_fd(sqe, listener->fd, IORING_ASYNC_CANCEL_ALL);
+    zlink_reactor_start(listener->reactor, sqe, &listener->slot, OPERATION_CANCEL);
+}
+
+/* The kernel named a descriptor that is no new connection. Kernels that did so did it in the multishot form: from now
+ * on one accept at a time. The descriptor is somebody else's, if anybody's, and is left alone. */
+static void listener_distrust(zlink_listener_t *listener, int fd)
+{
+    zlink_log(ZLINK_LOG_WARN, "zlink.net.accept.wrong_descriptor", ZLINK_LOG_S("listener", listener->address),
+              ZLINK_LOG_I("descriptor", fd));
+    if ((zlink_reactor_features(listener->reactor) & ZLINK_RING_MULTISHOT_ACCEPT) == 0)
+        return;
+    zlink_reactor_lose_feature(listener->reactor, ZLINK_RING_MULTISHOT_ACCEPT);
+    if (listener->armed && !listener->stopped)
+        listener_cancel(listener);
+}
+
+/* What is attached to a stream has this set, and what was just accepted has not: the listening socket has not. (A unix
+ * socket has no such mark.) */
+static bool is_somebodys_connection(int fd)
+{
+    int on = 0;
+    socklen_t size = sizeof(on);
+
+    return getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, &size) == 0 && on != 0;
+}
+
 static void listener_take(zlink_listener_t *listener, int fd)
 {
     zlink_endpoint_t peer = {.size = sizeof(peer.socket)};
@@ -211,8 +247,14 @@ static void listener_take(zlink_listener_t *listener, int fd)
 
     /* Some kernels named a wrong descriptor here: this fails for anything that is not a connected socket. */
     if (getpeername(fd, &peer.socket.any, &peer.size) != 0) {
-        if (errno != EBADF && errno != ENOTSOCK)
+        if (errno == EBADF || errno == ENOTSOCK)
+            listener_distrust(listener, fd);
+        else
             close(fd);
+        return;
+    }
+    if (is_somebodys_connection(fd)) {
+        listener_distrust(listener, fd);
         return;
     }
     if (listener->stopped) {
@@ -312,12 +354,7 @@ static void listener_stop_accepting(zlink_listener_t *listener)
         return;
     listener->stopped = true;
     zlink_reactor_timer_cancel(listener->reactor, &listener->wait);
-    if (listener->slot.in_flight > 0) {
-        struct io_uring_sqe *sqe = zlink_reactor_sqe(listener->reactor);
-
-        io_uring_prep_cancel_fd(sqe, listener->fd, IORING_ASYNC_CANCEL_ALL);
-        zlink_reactor_start(listener->reactor, sqe, &listener->slot, OPERATION_CANCEL);
-    }
+    listener_cancel(listener);
     listener_settle_later(listener);
 }
 

@@ -298,11 +298,15 @@ static void completion_handle(zlink_reactor_t *reactor, const zlink_completion_t
 
 static void completions_handle(zlink_reactor_t *reactor)
 {
+    const zlink_net_fault_t *fault = reactor->fault;
     zlink_completion_t completion;
 
     zlink_completion_batch_collect(&reactor->batch, &reactor->ring);
-    while (zlink_completion_batch_take(&reactor->batch, &completion))
+    while (zlink_completion_batch_take(&reactor->batch, &completion)) {
+        if (fault != NULL && fault->completion != NULL)
+            fault->completion(fault->context, &completion.result, &completion.flags);
         completion_handle(reactor, &completion);
+    }
 }
 
 /* ---- the loop ---- */

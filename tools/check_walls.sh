@@ -118,9 +118,61 @@ tr96_no_retry_hint() {
     "$(grep -rniE --include='*.h' 'zlink_[a-z_]*(retry|retriable|transient)' include || true)"
 }
 
+# The hazards of io_uring that cannot happen here, because nothing uses what they come with. Who begins to use it looks
+# at the hazard first, writes its test and takes the check away.
+
+# not_used HAZARD WHAT PATTERN: nothing of ours says PATTERN
+not_used() {
+  complain "$1: $2" "$(grep -rnE --include='*.[ch]' "$3" base exec net proto server ctl node include || true)"
+}
+
+# H-6, H-10, H-11: descriptors are ordinary ones: no direct descriptor comes back as another one, none is closed twice or
+# not at all. (The ring's own registered descriptor is none of them.)
+h6_h10_h11_no_direct_descriptors() {
+  not_used 'H-6, H-10, H-11' 'direct descriptors' \
+    '_direct(_alloc)?\(|FILE_INDEX_ALLOC|IOSQE_FIXED_FILE|file_index|io_uring_register_files|FIXED_FD_INSTALL'
+}
+
+# H-16: one completion is one buffer, whole: no bundle and no buffer that is used up bit by bit can be out of order.
+h16_no_bundles() {
+  not_used 'H-16' 'bundles or incremental buffers' 'RECVSEND_BUNDLE|prep_send_bundle|IOU_PBUF_RING_INC|F_BUF_MORE'
+}
+
+# H-19: a send copies: its one completion says that the bytes are ours again.
+h19_no_zero_copy() {
+  not_used 'H-19' 'sends or receives without a copy' '_zc(_fixed)?\(|(SEND|SENDMSG|RECV)_ZC|CQE_F_NOTIF|MSG_ZEROCOPY'
+}
+
+# H-30, H-31, H-32: operations stand alone. The wheel ends what takes too long, and cancels it by its number.
+h30_h31_h32_no_chains() {
+  not_used 'H-30, H-31, H-32' 'linked operations' \
+    'IOSQE_IO_(HARD)?LINK|link_timeout|LINK_TIMEOUT|CQE_SKIP|IOSQE_IO_DRAIN'
+}
+
+# H-33: one file speaks to the ring, on the reactor's thread (asserted there), and nobody copies the process under it.
+h33_one_file_submits() {
+  complain 'H-33: the ring is used outside of net/reactor.c' \
+    "$(grep -rnE --include='*.[ch]' '\bio_uring_(get_sqe|submit[a-z_]*|enter2?|wait_cqe[a-z_]*|peek_[a-z_]+|get_events)\(' \
+      base exec net proto server ctl node | grep -v '^net/reactor\.c:' || true)"
+  complain 'H-33: a copy of the process (zlinkctl, which has no reactor, may)' \
+    "$(grep -rnE --include='*.[ch]' '\b(v?fork|clone3?|posix_spawnp?|popen|system|daemon)\(' \
+      base exec net proto server node || true)"
+}
+
+# H-39: the kernel has no thread of its own that polls for us.
+h39_no_polling_thread() {
+  not_used 'H-39' 'a polling thread of the kernel' 'SQPOLL|SETUP_SQ_AFF|sq_thread_(cpu|idle)|IORING_SETUP_IOPOLL'
+}
+
 ex1_nobody_names_a_queue
 ic1_only_coordinators_hold_queues
 ic2_no_payload_for_the_spot_queue
 tr96_no_retry_hint
+h6_h10_h11_no_direct_descriptors
+h16_no_bundles
+h19_no_zero_copy
+h30_h31_h32_no_chains
+h33_one_file_submits
+h39_no_polling_thread
 
 exit "$failed"
